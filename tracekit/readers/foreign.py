@@ -1,0 +1,65 @@
+"""Files that are not captures tracekit reads, told by name with the way out."""
+
+from collections.abc import Mapping
+
+from tracekit.errors import FormatError, UnsupportedError
+
+# (first bytes, what it is, what to do)
+_MAGIC: tuple[tuple[bytes, str, str], ...] = (
+    (b"version https://git-lfs", "a Git LFS pointer, not the file itself", "run `git lfs pull` where it was cloned"),
+    (b"NVNSREPT", "an Nsight Systems report", "export it: nsys export --type sqlite FILE"),
+    (b"NVR\x00", "an Nsight Compute report", "export it: ncu --import FILE --csv --page raw --print-units base"),
+    (b"SQLite format 3\x00", "an SQLite file", "give a Kineto trace (*.json, *.json.gz)"),
+    (b"PK\x03\x04", "a zip archive", "unpack it and give the traces in it"),
+    (b"PAR1", "a Parquet file", "give the trace that it was made from"),
+    (b"\x7fELF", "a program", "give the trace that it wrote"),
+)
+# Top-level fields that give other JSON formats away.
+_DOCUMENTS: tuple[tuple[bytes, str, str], ...] = (
+    (b'"viztracer_metadata"', "a VizTracer trace", "tracekit reads GPU profiler traces; record with torch.profiler"),
+    (b'"rocprofiler-sdk-tool"', "a rocprofv3 JSON", "record with torch.profiler"),
+    (b'"stackFrames"', "a Chrome trace of another tool", "give a trace from torch.profiler"),
+    (b"speedscope", "a speedscope profile", "give a trace from torch.profiler"),
+    (b'"nodes"', "a PyTorch execution trace", "give the Kineto trace of the same run"),
+    (b'"libs"', "a Firefox or samply profile", "give a trace from torch.profiler"),
+    (b'"benchmarks"', "a pyperf benchmark file", "give a trace from torch.profiler"),
+)
+_HEAD = 1 << 16
+
+
+def refuse_magic(label: str, head: bytes) -> None:
+    """Refuse a file by its first bytes.
+
+    Raises:
+        UnsupportedError: It is of a kind that is known and not read.
+    """
+    for magic, what, hint in _MAGIC:
+        if head.startswith(magic):
+            raise UnsupportedError(f"{label}: {what}", hint=hint)
+    if head[257:262] == b"ustar":
+        raise UnsupportedError(f"{label}: a tar archive", hint="unpack it and give the traces in it")
+
+
+def name_document(head: bytes) -> tuple[str, str] | None:
+    """What other JSON format the first bytes are, and the way out."""
+    start = head[:_HEAD]
+    for mark, what, hint in _DOCUMENTS:
+        if mark in start:
+            return what, hint
+    return None
+
+
+def refuse_foreign(label: str, head: bytes, tail: bytes, counts: Mapping[str, int]) -> None:
+    """Refuse a Chrome trace of another tool, once its events have shown no category of ours.
+
+    Raises:
+        FormatError: It is one.
+    """
+    if any(name.lower() in _OURS for name in counts):
+        return
+    found = name_document(head) or name_document(tail)
+    if found:
+        raise FormatError(label, f"is {found[0]}", hint=found[1], code="foreign")
+
+
+_OURS = frozenset({"kernel", "cpu_op", "operator", "cuda_runtime", "runtime", "cuda_driver", "gpu_memcpy", "memcpy", "python_function", "user_annotation", "cuda_profiler_range"})
