@@ -1,0 +1,55 @@
+"""Kernels joined to their launches: many kernels to one launch, and kernels without any."""
+
+import re
+
+import numpy as np
+import pandas as pd
+
+# Calls that put work on a device, in CUDA's, HIP's and oneAPI's spelling; where one correlation id is on
+# several host rows, such a call is the launch.
+_LAUNCH = re.compile(r"launch|memcpy|memset|graph", re.IGNORECASE)
+_GRAPH_LAUNCH = re.compile(r"^(?:cuda|cu|hip)GraphLaunch", re.IGNORECASE)
+
+
+def is_graph_launch(names: pd.Series) -> pd.Series:
+    """Whether each call replays a graph."""
+    return _matches(names, _GRAPH_LAUNCH)
+
+
+def _matches(names: pd.Series, pattern: re.Pattern[str]) -> pd.Series:
+    """A mask by pattern, tried once a distinct name."""
+    categories = names.cat.categories
+    hit = np.array([pattern.search(name) is not None for name in categories], np.bool_)
+    codes = names.cat.codes.to_numpy()
+    return pd.Series(np.where(codes >= 0, hit[codes] if len(hit) else False, False), index=names.index)
+
+
+def launches(runtime_calls: pd.DataFrame) -> pd.DataFrame:
+    """One row a correlation id: the call that launched, with its thread and times.
+
+    Correlation id 0 is how some recorders say "none", so it joins nothing.
+    """
+    calls = runtime_calls[runtime_calls["correlation"].fillna(0) > 0]
+    order = (~_matches(calls["name"], _LAUNCH)).to_numpy(dtype=np.int8)
+    calls = calls.iloc[np.lexsort((calls["ts_ns"].to_numpy(dtype=np.int64), order))]
+    calls = calls.drop_duplicates("correlation")
+    return pd.DataFrame(
+        {
+            "correlation": calls["correlation"],
+            "launch_ts_ns": calls["ts_ns"],
+            "launch_end_ns": calls["ts_ns"] + calls["dur_ns"],
+            "launch_name": calls["name"],
+            "thread": calls["thread"],
+            "from_graph": is_graph_launch(calls["name"]).astype("boolean"),
+        }
+    )
+
+
+def join_launches(device_events: pd.DataFrame, runtime_calls: pd.DataFrame) -> pd.DataFrame:
+    """Device events with the columns of their launch; null where no launch was recorded."""
+    joined = device_events.merge(launches(runtime_calls), on="correlation", how="left", validate="many_to_one")
+    joined["from_graph"] = joined["from_graph"].fillna(value=False)
+    launched = joined["launch_ts_ns"].notna()
+    order = joined.groupby("correlation", observed=True).cumcount().astype("Int64")
+    joined["node_order"] = order.where(launched)
+    return joined
