@@ -21,7 +21,8 @@ BATCH = 8 << 20
 LONGEST_EVENT = 64 << 20
 _ARRAY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _NULL_ARRAY = re.compile(rb'"traceEvents"\s*:\s*null')
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)
+# A whole text, a bracket, or the quote of a text that the buffer cuts.
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{}]|"', re.DOTALL)
 _SEPARATOR = re.compile(rb"\}\s*,\s*\{")
 _ARRAY_END = re.compile(rb"\}\s*\]\s*(?=,\s*\"|\}\s*\Z|\Z)")
 
@@ -161,6 +162,8 @@ def _spans(text: bytes) -> tuple[list[tuple[int, int]], int, bool]:
     depth = start = rest = 0
     for token in _TOKEN.finditer(text):
         mark = token.group()
+        if mark == b'"':
+            break
         if mark in {b"{", b"["}:
             if depth == 0:
                 start = token.start()
