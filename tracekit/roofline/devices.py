@@ -156,7 +156,7 @@ def _device(row: Row) -> Device:
         link=_times(row.number("link_gb_per_s"), 1e9),
         link_kind=row.text("link", ""),
         tdp_w=row.number("tdp_w"),
-        flops={name: float(value) * 1e12 for name, value in flops.items()},
+        flops={name: float(round(value * 1e12)) for name, value in flops.items()},
         status=status,
         status_of=status_of,
         sources=row.texts("sources"),

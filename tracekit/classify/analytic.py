@@ -1,0 +1,222 @@
+"""The rules that need no counters: shares of the roofs, grid, duration, kind and name.
+
+Bands: a share of 0.8 of a roof is bound by it, 0.6 likely, 0.3 to 0.6 inefficient and only a lean, less is
+latency where grid or duration say so and else unknown. The DRAM share comes from minimum traffic unless counters
+measured it, so true DRAM use is at least that.
+"""
+
+import numpy as np
+
+from tracekit.classify.signals import Bools, Floats, Signals
+from tracekit.classify.verdict import Positions, Rule, Verdict, number, percent, shares, side
+from tracekit.tables.words import Bottleneck, Kind, Phase
+
+ABOVE = 1.08
+"""A share above this breaks the model: no clock or refresh margin explains it."""
+HIGH, LIKELY, LOW = 0.8, 0.6, 0.3
+RIDGE_BAND = 0.32
+"""|log2(intensity / ridge)| within which no side is asserted below 60 %: about +-25 %."""
+SHORT_NS = 5_000.0
+TINY_NS = 3_000.0
+COMM_LATENCY_SHARE, COMM_LATENCY_BYTES = 0.3, 1e6
+_TAIL_WAVES = 8.0
+_L2_RESIDENT, _L2_POSSIBLE = 0.6, 0.5
+
+_MEMORY_FAMILIES = (
+    "gemv",
+    "norm",
+    "rope",
+    "act",
+    "quant",
+    "eltwise",
+    "elementwise",
+    "mem",
+    "copy",
+    "softmax",
+    "embed",
+    "kv",
+    "reduce",
+    "cat",
+)
+_MATRIX_FAMILIES = ("gemm", "moe", "linear")
+_ATTENTION_FAMILIES = ("attn", "attention")
+
+
+def copies(s: Signals) -> Verdict:
+    """Copies to, from or between devices over a link, by kind and direction."""
+    names = np.char.lower(s.name.astype(str)) if len(s.name) else s.name.astype(str)
+    on_device = np.char.find(names, "dtod") >= 0
+    on_device |= np.char.find(names, "devicetodevice") >= 0
+    return Verdict(
+        (s.kind == Kind.MEMCPY) & ~on_device, Bottleneck.COPY, 0.95, "a copy over a link, by its kind"
+    )
+
+
+def collectives(s: Signals) -> Verdict:
+    """Collectives by family; where the bus bytes are known, small ones far below the link are latency of it."""
+    where = _family(s, ("comm",))
+    small = (s.bus < COMM_LATENCY_SHARE) & (s.bus_bytes < COMM_LATENCY_BYTES)
+
+    def evidence(at: Positions) -> np.ndarray:
+        known = ~np.isnan(s.bus[at])
+        rate = percent(s.bus[at]) + " of the link"
+        text = np.where(known, "a collective by name, " + rate, "a collective by name")
+        return np.asarray(text + "; its time includes waiting for peers", dtype=object)
+
+    return Verdict(
+        where, Bottleneck.COMMUNICATION, 0.9, evidence, np.where(small, "comm_latency", "").astype(object)
+    )
+
+
+def l2_resident(s: Signals) -> Verdict:
+    """More than the DRAM roof with a working set that fits the L2: the bytes never came from DRAM."""
+    where = (s.dram > ABOVE) & ~s.is_compute & ~s.dram_hw & (s.working_set < _L2_RESIDENT * s.l2)
+    return Verdict(where, Bottleneck.L2, 0.6, shares(s, "; the working set fits the L2"))
+
+
+def above_roof(s: Signals) -> Verdict:
+    """More than a roof: the model or the roof is wrong, and the class is hardly worth saying."""
+    return Verdict(
+        s.best > ABOVE,
+        side(s),
+        0.3,
+        shares(s, "; above the roof: work model or roof is wrong"),
+        "roof_or_model_wrong",
+    )
+
+
+def high(s: Signals) -> Verdict:
+    """At least 80 % of a roof."""
+    return Verdict(s.best >= HIGH, side(s), _trust(s, 0.8, 0.65), shares(s), _marks(s))
+
+
+def tail(s: Signals) -> Verdict:
+    """Over 80 % once the last, partly filled wave is taken out; one thread block a SM is assumed."""
+    waves = s.ctas / s.sms
+    matrix = (s.peak != "") & (s.peak != "vector")
+    full = np.where((waves > 1) & (waves < _TAIL_WAVES), waves / np.ceil(waves), 1.0)
+    where = (s.best >= LOW) & matrix & (s.best / full >= HIGH) & (full < 1)
+
+    def evidence(at: Positions) -> np.ndarray:
+        return np.asarray(
+            shares(s)(at) + "; " + number(waves[at], "{:.3g}") + " waves leave the last one part empty",
+            dtype=object,
+        )
+
+    return Verdict(where, side(s), _trust(s, 0.65, 0.5), evidence, "tail")
+
+
+def likely(s: Signals) -> Verdict:
+    """At least 60 % of a roof."""
+    return Verdict(s.best >= LIKELY, side(s), _trust(s, 0.65, 0.5), shares(s), _marks(s))
+
+
+def ridge(s: Signals) -> Verdict:
+    """Between 30 and 60 % of both roofs and near the ridge point: no side can be asserted."""
+    where = (s.best >= LOW) & (s.margin < RIDGE_BAND)
+    return Verdict(
+        where, Bottleneck.UNKNOWN, 0.3, shares(s, "; near the ridge point: needs counters"), "ridge"
+    )
+
+
+def inefficient(s: Signals) -> Verdict:
+    """Between 30 and 60 %: which roof it would meet first, no more."""
+    return Verdict(
+        s.best >= LOW, side(s), 0.4, shares(s, "; far from either roof: needs counters"), "inefficient"
+    )
+
+
+def starved(s: Signals) -> Verdict:
+    """Under 30 % with too few thread blocks or too little time to fill the device."""
+    few, short = s.ctas < s.sms, _short(s)
+    known = ~np.isnan(s.best)
+
+    def evidence(at: Positions) -> np.ndarray:
+        grid = np.where(few[at], number(s.ctas[at]) + " thread blocks on " + f"{s.sms:.0f} SMs", "")
+        time = np.where(short[at], number(s.dur[at] / 1e3, "{:.3g}") + " us is near the launch floor", "")
+        join = np.where(few[at] & short[at], ", ", "")
+        return np.asarray(grid + join + time + "; " + shares(s)(at), dtype=object)
+
+    return Verdict(known & (few | short), Bottleneck.LATENCY, np.where(few & short, 0.8, 0.7), evidence)
+
+
+def idle_units(s: Signals) -> Verdict:
+    """Under 30 % and nothing says why."""
+    return Verdict(
+        ~np.isnan(s.best), Bottleneck.UNKNOWN, 0.3, shares(s, "; low utilisation"), "low_utilisation"
+    )
+
+
+def moved_in_place(s: Signals) -> Verdict:
+    """A fill or a copy on the device whose size or roof is not known."""
+    where = (s.kind == Kind.MEMCPY) | (s.kind == Kind.MEMSET)
+    return Verdict(where & (s.dur >= TINY_NS), Bottleneck.DRAM, 0.5, "moves bytes on the device, by its kind")
+
+
+def tiny(s: Signals) -> Verdict:
+    """Work unknown, but the time is that of a launch."""
+    gpu = (s.dur < TINY_NS) & (s.kind != Kind.CPU_OP)
+    where = gpu | (s.dur < 2 * s.floor) | (_short(s) & (s.ctas < s.sms))
+
+    def evidence(at: Positions) -> np.ndarray:
+        return np.asarray(
+            number(s.dur[at] / 1e3, "{:.3g}") + " us is near the launch floor; work unknown", dtype=object
+        )
+
+    return Verdict(where, Bottleneck.LATENCY, 0.5, evidence, "no_work_model")
+
+
+def memory_by_name(s: Signals) -> Verdict:
+    """Work unknown; kernels of this family, or of this family in decode, usually read DRAM."""
+    decode = s.phase == Phase.DECODE
+    where = _family(s, _MEMORY_FAMILIES) | (decode & _family(s, (*_MATRIX_FAMILIES, *_ATTENTION_FAMILIES)))
+    return Verdict(where, Bottleneck.DRAM, 0.35, "by family and phase alone; work unknown", "no_work_model")
+
+
+def compute_by_name(s: Signals) -> Verdict:
+    """Work unknown; matrix products and attention of a prefill usually meet the compute roof."""
+    where = (s.phase == Phase.PREFILL) & _family(s, (*_MATRIX_FAMILIES, *_ATTENTION_FAMILIES))
+    return Verdict(where, Bottleneck.COMPUTE, 0.3, "by family and phase alone; work unknown", "no_work_model")
+
+
+def nothing_known(s: Signals) -> Verdict:
+    """No work, no telling time, no telling family."""
+    return Verdict(np.ones(len(s.dur), dtype=bool), Bottleneck.UNKNOWN, 0.0, "work unknown", "no_work_model")
+
+
+RULES: tuple[Rule, ...] = (
+    l2_resident, above_roof, high, tail, likely, ridge, inefficient, starved, idle_units,
+    moved_in_place, tiny, memory_by_name, compute_by_name, nothing_known,
+)  # fmt: skip
+
+
+def _family(s: Signals, prefixes: tuple[str, ...]) -> Bools:
+    distinct, back = np.unique(s.family.astype(str), return_inverse=True)
+    hits = np.array([family.startswith(prefixes) for family in distinct], dtype=bool)
+    return np.asarray(hits[back], dtype=bool)
+
+
+def _short(s: Signals) -> Bools:
+    gpu = (s.dur < SHORT_NS) & (s.kind != Kind.CPU_OP)
+    return np.asarray(gpu | (s.dur < 2 * s.floor), dtype=bool)
+
+
+def _trust(s: Signals, measured: float, spec: float) -> Floats:
+    """Confidence by the roof's source; less near the ridge, and where the L2 may have served the bytes."""
+    base = np.where(s.measured, measured, spec)
+    base = np.where(s.margin < RIDGE_BAND, np.minimum(base, 0.5), base)
+    return np.where(_maybe_cached(s), np.minimum(base, 0.65), base)
+
+
+def _maybe_cached(s: Signals) -> Bools:
+    """Small activations just written may still be in the L2; weights and KV cache are read once a step."""
+    reused = s.working_set - s.streamed
+    small = (s.working_set < _L2_POSSIBLE * s.l2) & (reused > 0.5 * s.working_set)
+    return np.asarray(small & ~s.is_compute & ~s.dram_hw, dtype=bool)
+
+
+def _marks(s: Signals) -> np.ndarray:
+    balanced = (np.fmin(s.compute, s.dram) >= LIKELY) & (np.abs(s.compute - s.dram) <= 0.1)  # noqa: PLR2004 - ten points
+    return np.where(balanced, "balanced", np.where(_maybe_cached(s), "l2_resident_possible", "")).astype(
+        object
+    )

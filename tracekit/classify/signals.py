@@ -1,0 +1,152 @@
+"""What the rules look at: each kernel's shares, time, grid and ceilings, as arrays of one length."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from tracekit.tables.ceilings import Ceilings
+from tracekit.tables.words import Kind
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+Objects = npt.NDArray[np.object_]
+
+DEFAULT_CPU_FLOOR_NS = 10_000.0
+"""Overhead of a framework op on a CPU where none was measured; 7 to 15 us were seen on server CPUs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """One array entry a kernel; NaN is unknown.
+
+    Attributes:
+        kind: Kind of the row.
+        family: Kernel family, empty where there is none.
+        name: Name.
+        phase: Phase, empty where there is none.
+        dur: Duration [ns].
+        compute: Share of the compute roof reached [1].
+        dram: Share of the DRAM roof reached [1].
+        best: The larger of both.
+        is_compute: The compute share is the larger.
+        margin: |log2(compute share / DRAM share)|, which is |log2(intensity / ridge)|; inf where one is 0 or unknown.
+        intensity: FLOP/byte.
+        peak: Word of the compute roof, empty where there is none.
+        measured: The roof of the larger share was measured, not read from a data sheet.
+        ctas: Thread blocks of the grid.
+        sms: Streaming multiprocessors of the device.
+        floor: Launch floor [ns]; on a CPU the overhead of an op.
+        working_set: Bytes that the model says are touched.
+        streamed: Of these, weights and KV cache: read once a step, from DRAM.
+        l2: L2 size [byte].
+        bus: Share of the link's rate that a collective reaches.
+        bus_bytes: Bytes that a collective puts on the link.
+        dram_hw: The DRAM share comes from counters.
+        sm_pct: Counters' SM speed of light [%].
+        mem_pct: Counters' memory speed of light [%].
+        level_pct: Counters' speed of light by memory level: dram, l2, l1 [%].
+        tensor_pct: Counters' tensor pipe use [%].
+        waves: Counters' waves per SM.
+    """
+
+    kind: Objects
+    family: Objects
+    name: Objects
+    phase: Objects
+    dur: Floats
+    compute: Floats
+    dram: Floats
+    best: Floats
+    is_compute: Bools
+    margin: Floats
+    intensity: Floats
+    peak: Objects
+    measured: Bools
+    ctas: Floats
+    sms: float
+    floor: Floats
+    working_set: Floats
+    streamed: Floats
+    l2: float
+    bus: Floats
+    bus_bytes: Floats
+    dram_hw: Bools
+    sm_pct: Floats
+    mem_pct: Floats
+    level_pct: dict[str, Floats]
+    tensor_pct: Floats
+    waves: Floats
+
+
+def column(frame: pd.DataFrame, name: str) -> Floats:
+    """A column as float64, NaN where null or absent."""
+    if name not in frame:
+        return np.full(len(frame), np.nan, dtype=np.float64)
+    return np.asarray(frame[name].to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
+
+
+def words(frame: pd.DataFrame, name: str) -> Objects:
+    """A text column as objects, empty where null or absent."""
+    if name not in frame:
+        return np.full(len(frame), "", dtype=object)
+    values = frame[name].astype(object)
+    return np.asarray(values.where(values.notna(), ""), dtype=object)
+
+
+def blocks(frame: pd.DataFrame, name: str = "grid") -> Floats:
+    """The product of `x,y,z` texts; NaN where there is none or where it is not three numbers."""
+    texts = pd.Series(words(frame, name))
+    distinct = pd.Series(texts.unique(), dtype=object)
+    parts = distinct.str.extract(r"^\s*\[?\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\]?\s*$").astype("float64")
+    product = pd.Series(parts.prod(axis=1, skipna=False).to_numpy(), index=distinct)
+    return np.asarray(texts.map(product), dtype=np.float64)
+
+
+def signals(kernels: pd.DataFrame, ceilings: Ceilings) -> Signals:
+    """Reads a kernels table that the roofline stage has passed."""
+    compute, dram = column(kernels, "s_compute"), column(kernels, "s_dram")
+    side = np.where(np.isnan(compute), -1.0, compute) > np.where(np.isnan(dram), -1.0, dram)
+    peak = words(kernels, "peak")
+    known = [word for word, roof in ceilings.peaks.items() if roof.is_measured]
+    cpu = words(kernels, "kind") == Kind.CPU_OP
+    gpu_floor = np.nan if ceilings.launch_floor_ns is None else ceilings.launch_floor_ns
+    floor = np.where(cpu, ceilings.launch_floor_ns or DEFAULT_CPU_FLOOR_NS, gpu_floor)
+    streamed = np.nansum(np.stack([column(kernels, "weight_bytes"), column(kernels, "kv_bytes")]), axis=0)
+    hw_bytes = column(kernels, "dram_bytes_hw")
+    return Signals(
+        kind=words(kernels, "kind"),
+        family=words(kernels, "family"),
+        name=words(kernels, "name"),
+        phase=words(kernels, "phase"),
+        dur=column(kernels, "dur_ns"),
+        compute=compute,
+        dram=dram,
+        best=np.fmax(compute, dram),
+        is_compute=side,
+        margin=_margin(compute, dram),
+        intensity=column(kernels, "arithmetic_intensity"),
+        peak=peak,
+        measured=np.where(side, np.isin(peak, known), ceilings.dram.is_measured),
+        ctas=blocks(kernels),
+        sms=float("nan") if ceilings.sm_count is None else float(ceilings.sm_count),
+        floor=floor,
+        working_set=column(kernels, "dram_bytes"),
+        streamed=streamed,
+        l2=float("nan") if ceilings.l2_bytes is None else float(ceilings.l2_bytes),
+        bus=column(kernels, "bus_bytes") / (ceilings.link.used or np.nan) / column(kernels, "dur_ns") * 1e9,
+        bus_bytes=column(kernels, "bus_bytes"),
+        dram_hw=~np.isnan(hw_bytes),
+        sm_pct=column(kernels, "hw_sm_pct"),
+        mem_pct=column(kernels, "hw_mem_pct"),
+        level_pct={level: column(kernels, f"hw_{level}_pct") for level in ("dram", "l2", "l1")},
+        tensor_pct=column(kernels, "hw_tensor_pct"),
+        waves=column(kernels, "hw_waves"),
+    )
+
+
+def _margin(compute: Floats, dram: Floats) -> Floats:
+    both = (compute > 0) & (dram > 0)
+    ratio = np.divide(compute, dram, out=np.ones_like(compute), where=both)
+    return np.where(both, np.abs(np.log2(ratio)), np.inf)

@@ -1,0 +1,84 @@
+"""What one rule says, and how the words of its evidence are put together."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.classify.signals import Bools, Floats, Objects, Signals
+from tracekit.tables.words import Bottleneck
+
+Positions = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One rule's answer for all kernels; it counts where `where` holds and no earlier rule answered.
+
+    Attributes:
+        where: Kernels that the rule decides.
+        bottleneck: Class of each kernel, or one for all.
+        confidence: 0 to 1, each or one for all.
+        evidence: Why: a text for all, or a function from positions to texts.
+        flag: A mark for the `flags` column; empty for none. An array where only some get one.
+    """
+
+    where: Bools
+    bottleneck: Objects | Bottleneck
+    confidence: Floats | float
+    evidence: Callable[[Positions], Objects] | str
+    flag: Objects | str = ""
+
+
+Rule = Callable[[Signals], Verdict]
+
+
+def side(signals: Signals) -> Objects:
+    """The class of the larger share."""
+    return np.where(signals.is_compute, Bottleneck.COMPUTE.value, Bottleneck.DRAM.value).astype(object)
+
+
+def number(values: Floats, pattern: str = "{:.0f}") -> Objects:
+    """Texts of numbers to three digits, `?` where unknown; each distinct text is made once."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = 10.0 ** (2 - np.floor(np.log10(np.abs(values))))
+        rough = np.where(np.isfinite(values) & (values != 0), np.round(values * scale) / scale, values)
+    distinct, back = np.unique(rough, return_inverse=True)
+    texts = np.array([pattern.format(v) if np.isfinite(v) else "?" for v in distinct], dtype=object)
+    return texts[back]
+
+
+def percent(shares: Floats) -> Objects:
+    """Whole percentages of shares."""
+    return number(np.round(100 * shares), "{:.0f} %")
+
+
+def shares(signals: Signals, more: str = "") -> Callable[[Positions], Objects]:
+    """Evidence from both shares: `87 % of the measured DRAM roof, 3 % of the bf16 roof, intensity 1.0`."""
+
+    def texts(at: Positions) -> Objects:
+        kind = np.where(signals.measured[at], "measured", "spec").astype(object)
+        math = np.where(signals.peak[at] == "", "compute", signals.peak[at])
+        dram = (
+            percent(signals.dram[at])
+            + " of the "
+            + np.where(signals.is_compute[at], "", kind + " ")
+            + "DRAM roof"
+        )
+        dram = dram + np.where(signals.dram_hw[at], " (counters)", " (minimum traffic)")
+        compute = (
+            percent(signals.compute[at])
+            + " of the "
+            + np.where(signals.is_compute[at], kind + " ", "")
+            + math
+            + " roof"
+        )
+        first, last = (
+            np.where(signals.is_compute[at], compute, dram),
+            np.where(signals.is_compute[at], dram, compute),
+        )
+        text = first + ", " + last + ", intensity " + number(signals.intensity[at], "{:.3g}") + more
+        return np.asarray(text, dtype=object)
+
+    return texts
