@@ -1,6 +1,8 @@
 """What limits each kernel, why a device is idle, and what could be won."""
 
 from tracekit.classify.bottleneck import classify
+from tracekit.classify.case import Finding
+from tracekit.classify.findings import find_findings
 from tracekit.classify.gaps import find_gaps
 
-__all__ = ["classify", "find_gaps"]
+__all__ = ["Finding", "classify", "find_findings", "find_gaps"]

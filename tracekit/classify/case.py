@@ -1,0 +1,149 @@
+"""What findings are drawn from: one capture's kernels, steps and gaps with exclusive times at hand."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from tracekit.classify.signals import Bools, Floats, column, words
+from tracekit.intervals import exclusive, union_length
+from tracekit.tables import LLM_PHASES, GapCause, Kind
+from tracekit.tables.ceilings import Ceilings
+
+HOST_BOUND = 0.2
+"""A step whose device is idle for the host's sake for more than this share of its window is host-bound."""
+SPEC_REACH = 0.8
+"""Share of a data-sheet roof that good kernels reach; 1 of a measured one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that could be won.
+
+    Attributes:
+        title: What it is, in one line.
+        phase: Phase that it concerns; empty for all.
+        kernels: Names of the kernels that it concerns, most time first.
+        recoverable_ns: Time that the phase's steps could lose at most [ns].
+        confidence: How sure, 0 to 1.
+        evidence: The numbers.
+        next_step: What to do.
+    """
+
+    title: str
+    phase: str
+    kernels: tuple[str, ...]
+    recoverable_ns: float
+    confidence: float
+    evidence: str
+    next_step: str
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A capture as the findings look at it.
+
+    Attributes:
+        rows: The kernels table with the internal columns `own_ns` (exclusive time), `reach_ns` (time at the
+            achievable roof, NaN where unknown) and `held` (its step is host-bound).
+        steps: STEPS with `idle_host_ns` (host and sync gaps).
+        gaps: GAPS.
+        ceilings: Those of the device.
+        faster: Names of devices and their DRAM byte/s, to compare with.
+    """
+
+    rows: pd.DataFrame
+    steps: pd.DataFrame
+    gaps: pd.DataFrame
+    ceilings: Ceilings
+    faster: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def total_ns(self) -> float:
+        """Exclusive time of all rows."""
+        return float(self.rows["own_ns"].sum())
+
+    def phases(self) -> tuple[str, ...]:
+        """The LLM phases that have time here, in the order of the enumeration."""
+        present = set(words(self.rows, "phase"))
+        return tuple(str(phase) for phase in LLM_PHASES if str(phase) in present)
+
+    def of_phase(self, phase: str) -> pd.DataFrame:
+        """The rows of a phase."""
+        return self.rows.loc[np.asarray(words(self.rows, "phase") == phase, dtype=bool)]
+
+    def steps_of(self, phase: str) -> pd.DataFrame:
+        """The steps of a phase that have kernels."""
+        chosen = (words(self.steps, "phase") == phase) & (column(self.steps, "busy_ns") > 0)
+        return self.steps.loc[np.asarray(chosen, dtype=bool)]
+
+
+def build_case(
+    kernels: pd.DataFrame,
+    steps: pd.DataFrame,
+    gaps: pd.DataFrame,
+    ceilings: Ceilings,
+    faster: Mapping[str, float] | None = None,
+) -> Case:
+    """The case of one report: exclusive times, times at the achievable roof, and host-bound steps."""
+    steps = steps.assign(idle_host_ns=_host_idle(steps, gaps))
+    window = column(steps, "dur_ns")
+    held = steps.loc[(window > 0) & (steps["idle_host_ns"] > HOST_BOUND * window), "step_id"]
+    rows = kernels.assign(
+        own_ns=own_time(kernels),
+        reach_ns=_reach(kernels, ceilings),
+        held=kernels["step_id"].isin(held).to_numpy(dtype=bool) if "step_id" in kernels else False,
+    )
+    return Case(rows, steps, gaps, ceilings, faster or {})
+
+
+def own_time(kernels: pd.DataFrame) -> Floats:
+    """Exclusive time [ns]: an overlap on one device is assigned once; an op's self time is its own already."""
+    out = column(kernels, "dur_ns").copy()
+    device = column(kernels, "device")
+    gpu = np.flatnonzero(words(kernels, "kind") != Kind.CPU_OP)
+    starts = kernels["ts_ns"].to_numpy(dtype=np.int64)
+    ends = starts + kernels["dur_ns"].to_numpy(dtype=np.int64)
+    key = np.nan_to_num(device, nan=-1.0)
+    rank = np.nan_to_num(column(kernels, "rank"), nan=-1.0)
+    for pair in np.unique(np.stack([rank[gpu], key[gpu]]), axis=1).T if len(gpu) else ():
+        mine = gpu[(rank[gpu] == pair[0]) & (key[gpu] == pair[1])]
+        out[mine] = exclusive(starts[mine], ends[mine])
+    return out
+
+
+def exposed_ns(rows: pd.DataFrame, chosen: Bools) -> float:
+    """Time in which only the chosen rows ran: the union of all less the union of the others [ns]."""
+    starts = rows["ts_ns"].to_numpy(dtype=np.int64)
+    ends = starts + rows["dur_ns"].to_numpy(dtype=np.int64)
+    total = 0
+    device = np.nan_to_num(column(rows, "device"), nan=-1.0)
+    rank = np.nan_to_num(column(rows, "rank"), nan=-1.0)
+    for pair in np.unique(np.stack([rank, device]), axis=1).T if len(rows) else ():
+        mine = (rank == pair[0]) & (device == pair[1])
+        total += union_length(starts[mine], ends[mine]) - union_length(
+            starts[mine & ~chosen], ends[mine & ~chosen]
+        )
+    return float(total)
+
+
+def top_names(rows: pd.DataFrame, count: int = 3) -> tuple[str, ...]:
+    """Names of the rows, most exclusive time first."""
+    sums = rows.groupby(words(rows, "name"))["own_ns"].sum().sort_values(ascending=False, kind="stable")
+    return tuple(str(name) for name in sums.index[:count])
+
+
+def _host_idle(steps: pd.DataFrame, gaps: pd.DataFrame) -> Floats:
+    host = gaps[np.isin(words(gaps, "cause"), [GapCause.HOST.value, GapCause.SYNC.value])]
+    sums = host.groupby("step_id")["dur_ns"].sum()
+    return np.asarray(steps["step_id"].map(sums).fillna(0), dtype=np.float64)
+
+
+def _reach(kernels: pd.DataFrame, ceilings: Ceilings) -> Floats:
+    """Bound time at the achievable roof: the measured one, or 80 % of the data sheet's."""
+    by_compute = words(kernels, "bound_by") == "compute"
+    measured = [word for word, roof in ceilings.peaks.items() if roof.is_measured]
+    compute = np.where(np.isin(words(kernels, "peak"), measured), 1.0, SPEC_REACH)
+    memory = 1.0 if ceilings.dram.is_measured else SPEC_REACH
+    return np.asarray(column(kernels, "bound_ns") / np.where(by_compute, compute, memory), dtype=np.float64)

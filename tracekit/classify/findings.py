@@ -1,0 +1,226 @@
+"""What could be won, ranked: each finding with its kernels, numbers, confidence and a next step that fits.
+
+`recoverable_ns` is what the steps of a phase can lose: in a host-bound step a faster kernel recovers nothing until
+the host's gap is closed, so such kernels count nothing there.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+import pandas as pd
+
+from tracekit.classify import levers
+from tracekit.classify.case import HOST_BOUND, Case, Finding, build_case, exposed_ns, top_names
+from tracekit.classify.signals import column, words
+from tracekit.tables import GapCause, Kind, Phase
+from tracekit.tables.ceilings import Ceilings
+from tracekit.tables.words import Bottleneck
+from tracekit.units import duration, percent
+
+WORTH = 0.005
+"""A finding under this share of the time is not worth a line."""
+_MOSTLY = 0.5
+
+_NEXT_STEP = {
+    Bottleneck.COMPUTE.value: "look at tile shapes and padding of these products, or run them in a narrower type",
+    Bottleneck.DRAM.value: "read counters (`collect --ncu`): more traffic than the minimum, or too few bytes in flight",
+    Bottleneck.LATENCY.value: "fuse them, or replay them in a graph; each is shorter than a launch",
+    Bottleneck.UNKNOWN.value: "read counters (`collect --ncu`) for these kernels: neither roof explains them",
+    Bottleneck.L2.value: "the working set stays in L2: nothing to win at DRAM",
+}
+_CPU_NEXT_STEP = {
+    Bottleneck.COMPUTE.value: "use all cores, a build with this CPU's vector units, or larger tiles",
+    Bottleneck.DRAM.value: "move fewer bytes: narrower weights, fused element-wise ops, one NUMA node",
+    Bottleneck.LATENCY.value: "fewer, larger ops: compile or batch; each of these is as long as the overhead of an op",
+    Bottleneck.UNKNOWN.value: "profile these ops natively: neither roof explains them",
+}
+
+
+def find_findings(
+    kernels: pd.DataFrame,
+    steps: pd.DataFrame,
+    gaps: pd.DataFrame,
+    ceilings: Ceilings,
+    faster: Mapping[str, float] | None = None,
+) -> tuple[Finding, ...]:
+    """Findings of one report, most recoverable time first; what is missing comes last.
+
+    Args:
+        kernels: Classified kernels, with the internal columns peak, weight_bytes and kv_bytes.
+        steps: STEPS.
+        gaps: GAPS.
+        ceilings: Those of the device.
+        faster: Other devices' DRAM byte/s by name, for the memory lever; empty for none.
+    """
+    case = build_case(kernels, steps, gaps, ceilings, faster)
+    found = [finding for rule in RULES for finding in rule(case)]
+    least = WORTH * (case.total_ns + float(column(gaps, "dur_ns").sum()))
+    worth = [finding for finding in found if finding.recoverable_ns >= max(least, 1.0)]
+    ranked = sorted(worth, key=lambda finding: -finding.recoverable_ns)
+    return (*ranked, *missing(case))
+
+
+def host_bound(case: Case) -> Iterator[Finding]:
+    """Idle time that waits for launches, by phase."""
+    for phase in case.phases():
+        steps = case.steps_of(phase)
+        idle = _gap_time(case, steps, GapCause.HOST)
+        window = float(column(steps, "dur_ns").sum())
+        if not idle or not window:
+            continue
+        rows = case.of_phase(phase)
+        replayed = float(rows["from_graph"].fillna(value=False).mean()) if "from_graph" in rows else 0.0
+        bound = int((steps["idle_host_ns"] > HOST_BOUND * column(steps, "dur_ns")).sum())
+        yield Finding(
+            f"{phase} waits for the host for {percent(idle / window)} of its step time",
+            phase,
+            (),
+            idle,
+            0.8,
+            f"{duration(idle / len(steps))} a step idle before late launches; {bound} of {len(steps)} steps host-bound; "
+            f"{len(rows) / len(steps):.0f} kernels a step, {percent(replayed)} of them from graphs",
+            _host_step(phase, replayed),
+        )
+
+
+def _host_step(phase: str, replayed: float) -> str:
+    if replayed >= _MOSTLY:
+        return "the replays are late: move scheduling, sampling and detokenising off the launching thread"
+    if phase == Phase.DECODE:
+        return "replay decode from CUDA or HIP graphs; the launches of a step then cost one call"
+    return "fuse or compile (fewer launches a step), or give each step more tokens"
+
+
+def waits(case: Case) -> Iterator[Finding]:
+    """Idle time after synchronisation, by phase."""
+    for phase in case.phases():
+        steps = case.steps_of(phase)
+        idle = _gap_time(case, steps, GapCause.SYNC)
+        if idle:
+            count = int(((words(case.gaps, "cause") == GapCause.SYNC) & _in(case.gaps, steps)).sum())
+            yield Finding(
+                f"{phase} drains the device by synchronising",
+                phase,
+                (),
+                idle,
+                0.7,
+                f"{count} waits in {len(steps)} steps, {duration(idle)} idle behind them",
+                "keep results on the device, or read the last step's results while the next one runs",
+            )
+
+
+def communication(case: Case) -> Iterator[Finding]:
+    """Collectives that no other kernel hides."""
+    chosen = words(case.rows, "bottleneck") == Bottleneck.COMMUNICATION
+    yield from _exposed(
+        case,
+        chosen & (words(case.rows, "kind") != Kind.CPU_OP),
+        "communication",
+        0.5,
+        "overlap collectives with compute, use a custom or one-shot all-reduce for small messages, or shard less; "
+        "give the other ranks' captures to tell waiting from transfer",
+    )
+
+
+def copies(case: Case) -> Iterator[Finding]:
+    """Copies over the host or peer link that no kernel hides."""
+    chosen = words(case.rows, "bottleneck") == Bottleneck.COPY
+    yield from _exposed(
+        case,
+        chosen,
+        "copies over a link",
+        0.6,
+        "pin the host memory, copy on another stream, or keep the data on the device",
+    )
+
+
+def _exposed(
+    case: Case, chosen: np.ndarray, what: str, confidence: float, next_step: str
+) -> Iterator[Finding]:
+    for phase in dict.fromkeys(words(case.rows, "phase")):
+        inside = words(case.rows, "phase") == phase
+        if not (chosen & inside).any():
+            continue
+        total = float(column(case.rows, "dur_ns")[chosen & inside].sum())
+        open_ns = _alone(case, chosen, inside)
+        yield Finding(
+            f"{phase}: {duration(open_ns)} of exposed {what}",
+            str(phase),
+            top_names(case.rows[chosen & inside]),
+            open_ns,
+            confidence,
+            f"{duration(total)} in all, {percent(open_ns / total) if total else '-'} of it with nothing else running",
+            next_step,
+        )
+
+
+def _alone(case: Case, chosen: np.ndarray, inside: np.ndarray) -> float:
+    """Exposed time of the chosen rows inside a phase: other phases' work hides it too."""
+    keep = ~chosen | inside
+    return exposed_ns(case.rows[keep], (chosen & inside)[keep])
+
+
+def below_roof(case: Case) -> Iterator[Finding]:
+    """Kernels far from their achievable roof, by phase, family and class."""
+    next_steps = _CPU_NEXT_STEP if (words(case.rows, "kind") == Kind.CPU_OP).all() else _NEXT_STEP
+    over = np.maximum(0.0, column(case.rows, "own_ns") - column(case.rows, "reach_ns"))
+    rows = case.rows.assign(
+        lost=np.where(case.rows["held"].to_numpy(dtype=bool), 0.0, over),
+        _phase=words(case.rows, "phase"),
+        _family=words(case.rows, "family"),
+        _class=words(case.rows, "bottleneck"),
+    )
+    rows = rows[rows["reach_ns"].notna() & rows["_class"].isin(list(next_steps))]
+    for (phase, family, limit), group in rows.groupby(["_phase", "_family", "_class"], sort=True):
+        lost, own = float(group["lost"].sum()), float(group["own_ns"].sum())
+        if not lost:
+            continue
+        confidence = float(np.average(column(group, "bottleneck_confidence"), weights=group["own_ns"] + 1e-9))
+        yield Finding(
+            f"{phase}: {family} kernels lose {duration(lost)} to their roof ({limit})",
+            str(phase),
+            top_names(group),
+            lost,
+            round(min(confidence, 0.8), 2),
+            f"{len(group)} kernels take {duration(own)}, {duration(own - lost)} at the achievable roof",
+            next_steps[str(limit)],
+        )
+
+
+def missing(case: Case) -> Iterator[Finding]:
+    """What the reader must give for more to be said, with the share of time that it concerns."""
+    if not case.total_ns:
+        return
+    if case.ceilings.dram.used is None and not any(roof.used for roof in case.ceilings.peaks.values()):
+        yield Finding(
+            "No ceiling is known", "", (), 0.0, 1.0, "rates are shown, but no share of a roof",
+            "give --device NAME, --peak bf16=... with --dram ..., or run `tracekit calibrate` on the device",
+        )  # fmt: skip
+    for phase in case.phases():
+        rows = case.of_phase(phase)
+        own = float(rows["own_ns"].sum())
+        blind = float(rows.loc[rows["flops"].isna() & rows["dram_bytes"].isna(), "own_ns"].sum())
+        if own and blind > _MOSTLY * own:
+            yield Finding(
+                f"Work is unknown for {percent(blind / own)} of {phase}",
+                phase,
+                top_names(rows[rows["flops"].isna() & rows["dram_bytes"].isna()]),
+                0.0,
+                1.0,
+                f"{duration(blind)} of {duration(own)} have neither FLOPs nor bytes",
+                "give --model PRESET|config.json, or --donor CAPTURE with shapes of the same kernels, or record with record_shapes",
+            )
+
+
+def _gap_time(case: Case, steps: pd.DataFrame, cause: GapCause) -> float:
+    chosen = (words(case.gaps, "cause") == cause) & _in(case.gaps, steps)
+    return float(column(case.gaps, "dur_ns")[chosen].sum())
+
+
+def _in(gaps: pd.DataFrame, steps: pd.DataFrame) -> np.ndarray:
+    return gaps["step_id"].isin(steps["step_id"]).to_numpy(dtype=bool)
+
+
+RULES: tuple[Callable[[Case], Iterator[Finding]], ...] = (
+    host_bound, waits, communication, copies, below_roof, *levers.RULES,
+)  # fmt: skip
