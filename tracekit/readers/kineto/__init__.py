@@ -36,7 +36,7 @@ def read(stream: Stream, keep_frame: KeepFrame) -> Capture:
     refuse_foreign(stream.label, document.head, document.tail, gathered.counts)
     metadata = parse(document.head, document.tail, capitalised=any(name[:1].isupper() and bucket_of(name) in DEVICE_BUCKETS for name in gathered.counts))
     _refuse_empty(stream.label, gathered)
-    notes = [*document.notes(), *gathered.notes(), *_missing_work(metadata, gathered)]
+    notes = [*document.notes(), *gathered.notes(), *metadata.notes, *_missing_work(metadata, gathered)]
     return _capture(stream.label, gathered, metadata, notes)
 
 

@@ -3,6 +3,8 @@
 import msgspec
 
 Number = int | float | str | None
+# What decoding raises on bytes that are not JSON, not UTF-8, or nested without end.
+DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class Args(msgspec.Struct, gc=False):
@@ -69,14 +71,14 @@ def decode_one(data: bytes | memoryview) -> Event | None:
     """One event, leniently; None where it is not even JSON."""
     try:
         return _EVENT.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except DAMAGE:
         return _decode_loosely(data)
 
 
 def _decode_loosely(data: bytes | memoryview) -> Event | None:
     try:
         loose = _LOOSE.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except DAMAGE:
         return None
     return Event(
         ph=_text(loose.ph),
@@ -93,7 +95,7 @@ def _decode_loosely(data: bytes | memoryview) -> Event | None:
 def _loose_args(raw: msgspec.Raw) -> Args | None:
     try:
         return _ARGS.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except DAMAGE:
         return None
 
 

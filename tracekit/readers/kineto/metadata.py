@@ -1,16 +1,23 @@
 """What a Kineto document says of itself, before or after its events."""
 
+import json
 import re
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
-from tracekit.tables import DeviceProperties
+from tracekit.readers.kineto.events import DAMAGE
+from tracekit.readers.kineto.repair import repairs
+from tracekit.tables import DeviceProperties, QualityNote
 
 _OPTIONS = ("record_shapes", "with_stack", "with_flops", "with_modules", "profile_memory")
 _VERSIONS = ("cupti_version", "cuda_runtime_version", "cuda_driver_version", "hip_runtime_version", "hip_driver_version", "roctracer_version", "vllm_version", "vllm_version_tuple")
 _PAIR = re.compile(rb'"([A-Za-z_]+)"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+|\[|\{)')
+
+
+_JSON = json.JSONDecoder(strict=False)
+_SECOND = re.compile(rb'"traceEvents"\s*:')
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +32,7 @@ class Metadata:
     world_size: int | None = None
     options: frozenset[str] = frozenset()
     versions: dict[str, str] = field(default_factory=dict)
+    notes: tuple[QualityNote, ...] = ()
 
 
 def parse(head: bytes, tail: bytes, *, capitalised: bool) -> Metadata:
@@ -35,7 +43,10 @@ def parse(head: bytes, tail: bytes, *, capitalised: bool) -> Metadata:
         tail: The text after the events' array.
         capitalised: Categories are written `Kernel`, `Operator` …, as torch 1.8 to 1.11 did.
     """
-    values = {**_object(head.rstrip().rstrip(b",") + b"}" if head.strip() else b""), **_object(_closed(tail))}
+    before, damaged_before = _fields(head.rstrip().removesuffix(b",") + b"}" if head.strip() else b"")
+    own, junk = _cut(_opened(tail))
+    after, damaged_after = _fields(own)
+    values = {**before, **after}
     base = _whole(values.get("baseTimeNanoseconds"))
     distributed = values.get("distributedInfo")
     distributed = distributed if isinstance(distributed, dict) else {}
@@ -49,7 +60,19 @@ def parse(head: bytes, tail: bytes, *, capitalised: bool) -> Metadata:
         world_size=_whole(distributed.get("world_size")),
         options=frozenset(name for name in _OPTIONS if values.get(name)),
         versions=versions,
+        notes=tuple(_notes(damaged=damaged_before or damaged_after, junk=junk)),
     )
+
+
+def _notes(*, damaged: bool, junk: bytes) -> list[QualityNote]:
+    found = []
+    if damaged:
+        found.append(QualityNote("metadata_damaged", 1, "the fields around the events are not valid JSON; what could be told was kept"))
+    if _SECOND.search(junk):
+        found.append(QualityNote("second_document", len(_SECOND.findall(junk)), "further traces follow the first in the same file; only the first was read"))
+    elif junk.strip():
+        found.append(QualityNote("trailing_junk", 1, "bytes after the end of the trace were ignored"))
+    return found
 
 
 def _era(*, capitalised: bool, has_base: bool, versions: dict[str, str]) -> str:
@@ -60,23 +83,44 @@ def _era(*, capitalised: bool, has_base: bool, versions: dict[str, str]) -> str:
     return "E4" if any("runtime_version" in name for name in versions) else "E3"
 
 
-def _closed(tail: bytes) -> bytes:
+def _opened(tail: bytes) -> bytes:
     """The tail as an object of its own: `, "a": 1 }` becomes `{ "a": 1 }`."""
-    text = tail.strip().lstrip(b",").strip()
-    if not text or text[:1] == b"}":
-        return b""
-    return b"{" + (text if text.endswith(b"}") else text + b"}")
+    text = tail.strip()
+    return b"{" + text.removeprefix(b",").lstrip() if text else b""
 
 
-def _object(text: bytes) -> dict[str, Any]:
-    """The object's fields; where the text is damaged, the ones that can still be told."""
+def _cut(text: bytes) -> tuple[bytes, bytes]:
+    """The first object of a text and what follows it."""
     if not text:
-        return {}
+        return b"", b""
+    decoded = text.decode("latin-1")
+    try:
+        end = _JSON.raw_decode(decoded)[1]
+    except (ValueError, RecursionError):
+        return text, b""
+    return text[:end], text[end:]
+
+
+def _fields(text: bytes) -> tuple[dict[str, Any], bool]:
+    """An object's fields, and whether it was damaged, so that only some could be told."""
+    if not text:
+        return {}, False
+    value = _object(text)
+    if value is not None:
+        return value, False
+    for mended, _ in repairs(text):
+        value = _object(mended)
+        if value is not None:
+            return value, True
+    return _salvage(text), True
+
+
+def _object(text: bytes) -> dict[str, Any] | None:
     try:
         value = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _salvage(text)
-    return value if isinstance(value, dict) else {}
+    except DAMAGE:
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _salvage(text: bytes) -> dict[str, Any]:
@@ -86,7 +130,7 @@ def _salvage(text: bytes) -> dict[str, Any]:
             continue
         try:
             found.setdefault(name.decode(), msgspec.json.decode(value))
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except DAMAGE:
             continue
     return found
 
