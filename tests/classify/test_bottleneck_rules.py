@@ -65,7 +65,8 @@ def says(row: Any) -> tuple[str, float]:
         (0.05, 0.85, SPEC, ("dram", 0.65)),
         (0.85, 0.05, MEASURED, ("compute", 0.8)),
         (0.85, 0.05, SPEC, ("compute", 0.65)),
-        (0.05, 0.65, MEASURED, ("dram", 0.65)),
+        (0.05, 0.65, MEASURED, ("dram", 0.8)),  # the other share is less than half of it
+        (0.40, 0.65, MEASURED, ("dram", 0.65)),
         (0.05, 0.65, SPEC, ("dram", 0.5)),
         (0.05, 0.45, MEASURED, ("dram", 0.4)),
         (0.45, 0.05, MEASURED, ("compute", 0.4)),

@@ -16,6 +16,8 @@ ABOVE = 1.08
 HIGH, LIKELY, LOW = 0.8, 0.6, 0.3
 RIDGE_BAND = 0.32
 """|log2(intensity / ridge)| within which no side is asserted below 60 %: about +-25 %."""
+CLEAR_MARGIN = 1.0
+"""|log2(intensity / ridge)| beyond which errors of work and roofs do not turn the sides."""
 SHORT_NS = 5_000.0
 TINY_NS = 3_000.0
 COMM_LATENCY_SHARE, COMM_LATENCY_BYTES = 0.3, 1e6
@@ -107,8 +109,9 @@ def tail(s: Signals) -> Verdict:
 
 
 def likely(s: Signals) -> Verdict:
-    """At least 60 % of a roof."""
-    return Verdict(s.best >= LIKELY, side(s), _trust(s, 0.65, 0.5), shares(s), _marks(s))
+    """At least 60 % of a roof; sure where the other share is less than half of it and the roof was measured."""
+    clear = np.where(s.measured & (s.margin >= CLEAR_MARGIN), 0.8, 0.65)
+    return Verdict(s.best >= LIKELY, side(s), _trust(s, clear, 0.5), shares(s), _marks(s))
 
 
 def ridge(s: Signals) -> Verdict:
@@ -201,7 +204,7 @@ def _short(s: Signals) -> Bools:
     return np.asarray(gpu | (s.dur < 2 * s.floor), dtype=bool)
 
 
-def _trust(s: Signals, measured: float, spec: float) -> Floats:
+def _trust(s: Signals, measured: Floats | float, spec: float) -> Floats:
     """Confidence by the roof's source; less near the ridge, and where the L2 may have served the bytes."""
     base = np.where(s.measured, measured, spec)
     base = np.where(s.margin < RIDGE_BAND, np.minimum(base, 0.5), base)
