@@ -13,7 +13,7 @@ def step(trace: TraceBuilder, name: str, at: float, dims: list[list[int]] | None
 
 
 def capture(trace: TraceBuilder) -> Capture:
-    return read_stream(from_bytes("trace.json", trace.text()), lambda _name: False)
+    return read_stream(from_bytes("trace.json", trace.text()), lambda _name: False)[0]
 
 
 def test_the_kth_call_in_the_kth_range_of_a_name_is_the_same_call() -> None:

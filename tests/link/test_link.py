@@ -10,7 +10,7 @@ from tracekit.tables import Linked
 
 
 def linked(trace: TraceBuilder) -> Linked:
-    return link(read_stream(from_bytes("trace.json", trace.text()), lambda _name: False))
+    return link(read_stream(from_bytes("trace.json", trace.text()), lambda _name: False)[0])
 
 
 def test_a_kernel_gets_the_innermost_op_around_its_launch() -> None:
@@ -78,3 +78,9 @@ def test_a_time_shift_changes_nothing_but_the_clock() -> None:
         return frame.assign(ts_ns=frame["ts_ns"] - by * 1000, launch_ts_ns=frame["launch_ts_ns"] - by * 1000, launch_end_ns=frame["launch_end_ns"] - by * 1000)
 
     pd.testing.assert_frame_equal(shifted(0), shifted(12_345))
+
+
+def test_grid_and_block_on_the_launch_reach_the_kernel() -> None:
+    trace = TraceBuilder().event("cuda_runtime", "hipLaunchKernel", 1, 1, correlation=3, grid=[64, 1, 1], block=[256, 1, 1])
+    trace.kernel("k", 9, 2, 3)
+    assert linked(trace).kernels[["grid", "block"]].to_numpy().tolist() == [["64,1,1", "256,1,1"]]

@@ -26,7 +26,7 @@ def good() -> bytes:
 
 
 def parse(data: bytes) -> Capture:
-    return read_stream(from_bytes("trace.json", data), lambda _name: False)
+    return read_stream(from_bytes("trace.json", data), lambda _name: False)[0]
 
 
 def swap(old: bytes, new: bytes) -> bytes:

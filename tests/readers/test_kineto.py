@@ -14,7 +14,7 @@ from tracekit.tables import DEVICE_EVENTS, OPS, RANGES, RUNTIME_CALLS, SIGNATURE
 
 
 def parse(data: bytes) -> Capture:
-    return read_stream(from_bytes("trace.json", data), lambda name: "execute_model" in name)
+    return read_stream(from_bytes("trace.json", data), lambda name: "execute_model" in name)[0]
 
 
 def decode_trace() -> TraceBuilder:
@@ -199,3 +199,40 @@ def test_what_cannot_be_reported_is_refused_in_one_line_with_a_next_step(data: b
 def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match="no such file"):
         read(str(tmp_path / "nothing.json"))
+
+
+def test_begin_and_end_events_are_paired() -> None:
+    trace = TraceBuilder().kernel("whole", 1, 1)
+    for ph, name, ts in (("B", "outer", 0), ("B", "inner", 10), ("E", "", 30.25), ("E", "", 50), ("E", "", 60), ("B", "open", 70)):
+        trace.events.append({"ph": ph, "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": ts})
+    capture = parse(trace.text())
+    assert dict(zip(capture.ops["name"], capture.ops["dur_ns"], strict=True)) == {"outer": 50_000, "inner": 20_250}
+    assert [(note.code, note.count) for note in capture.quality] == [("paired_events", 2), ("unpaired_events", 2)]
+
+
+def test_ranks_merged_into_one_file_are_split_so_that_ids_do_not_collide() -> None:
+    trace = TraceBuilder()
+    for rank in (1, 0):
+        host, device = f"[TP0{rank}-DP00] 4242", f"[TP0{rank}-DP00] 0"
+        trace.event("cuda_runtime", "cudaLaunchKernel", 10 + rank, 1, pid=host, correlation=5)
+        trace.event("kernel", f"kernel of {rank}", 20 + rank, 3, pid=device, tid=7, device=rank, stream=7, correlation=5)
+    captures = read_stream(from_bytes("merged.json", trace.text()), lambda _name: False)
+    assert [(capture.info.rank, capture.device_events["name"].tolist(), len(capture.runtime_calls)) for capture in captures] == [(0, ["kernel of 0"], 1), (1, ["kernel of 1"], 1)]
+
+
+def test_a_jax_trace_is_told_so() -> None:
+    events = [{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "/device:TPU:0"}}, {"ph": "X", "name": "fusion", "pid": 1, "tid": 1, "ts": 1, "dur": 2}]
+    with pytest.raises(FormatError, match="JAX or TensorFlow"):
+        parse(json.dumps({"displayTimeUnit": "ns", "traceEvents": events}).encode())
+
+
+@pytest.mark.parametrize("category", ["mtia_ccp_events", "hpu_op"])
+def test_device_work_of_other_accelerators_is_counted_and_timed(category: str) -> None:
+    capture = parse(TraceBuilder(devices=[]).kernel("matmul", 5, 7, cat=category).text())
+    assert capture.device_events[["kind", "dur_ns"]].to_numpy().tolist() == [["kernel", 7_000]]
+
+
+def test_a_duplicate_key_counts_once_the_last_wins() -> None:
+    text = b'{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 2, "dur": 5, "args": {"stream": 1, "stream": 9}}]}'
+    frame = parse(text).device_events
+    assert frame[["dur_ns", "stream"]].to_numpy().tolist() == [[5_000, 9]]

@@ -5,6 +5,8 @@ import re
 import numpy as np
 import pandas as pd
 
+from tracekit.tables import Kind
+
 # Calls that put work on a device, in CUDA's, HIP's and oneAPI's spelling; where one correlation id is on
 # several host rows, such a call is the launch.
 _LAUNCH = re.compile(r"launch|memcpy|memset|graph", re.IGNORECASE)
@@ -40,14 +42,25 @@ def launches(runtime_calls: pd.DataFrame) -> pd.DataFrame:
             "launch_end_ns": calls["ts_ns"] + calls["dur_ns"],
             "launch_name": calls["name"],
             "thread": calls["thread"],
+            "launch_grid": calls["grid"],
+            "launch_block": calls["block"],
             "from_graph": is_graph_launch(calls["name"]).astype("boolean"),
         }
     )
 
 
+def _filled(own: pd.Series, launch: pd.Series) -> pd.Series:
+    """The kernel's own grid or block, else its launch's: older ROCm recorders put them there."""
+    if launch.isna().all() or own.notna().all():
+        return own
+    return own.astype(object).where(own.notna(), launch.astype(object)).astype("category")
+
+
 def join_launches(device_events: pd.DataFrame, runtime_calls: pd.DataFrame) -> pd.DataFrame:
     """Device events with the columns of their launch; null where no launch was recorded."""
     joined = device_events.merge(launches(runtime_calls), on="correlation", how="left", validate="many_to_one")
+    for name in ("grid", "block"):
+        joined[name] = _filled(joined[name], joined[f"launch_{name}"].where(joined["kind"] == Kind.KERNEL))
     joined["from_graph"] = joined["from_graph"].fillna(value=False)
     launched = joined["launch_ts_ns"].notna()
     order = joined.groupby("correlation", observed=True).cumcount().astype("Int64")

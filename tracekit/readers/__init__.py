@@ -2,15 +2,15 @@
 
 from collections.abc import Callable
 
-from tracekit.errors import FormatError
+from tracekit.errors import FormatError, UnsupportedError
 from tracekit.readers import kineto
 from tracekit.readers.foreign import name_document, refuse_magic
 from tracekit.readers.source import Progress, Stream, open_stream
 from tracekit.tables import Capture
 
 
-def read(path: str, *, keep_frame: Callable[[str], bool] | None = None, progress: Progress | None = None) -> Capture:
-    """Read one capture.
+def read_all(path: str, *, keep_frame: Callable[[str], bool] | None = None, progress: Progress | None = None) -> list[Capture]:
+    """Read the captures of a file: one, or one a rank where several ranks were merged into it.
 
     Args:
         path: A file, or `-` for standard input.
@@ -29,16 +29,24 @@ def read(path: str, *, keep_frame: Callable[[str], bool] | None = None, progress
         stream.close()
 
 
-def read_stream(stream: Stream, keep_frame: Callable[[str], bool]) -> Capture:
-    """Read one capture from its bytes; errors as `read`."""
+def read(path: str, *, keep_frame: Callable[[str], bool] | None = None, progress: Progress | None = None) -> Capture:
+    """Read one capture; arguments and errors as `read_all`.
+
+    Raises:
+        UnsupportedError: Several ranks are merged into the file: `read_all` gives them all.
+    """
+    captures = read_all(path, keep_frame=keep_frame, progress=progress)
+    if len(captures) > 1:
+        raise UnsupportedError(f"{path}: {len(captures)} ranks are merged into this file", hint="use tracekit.read_all")
+    return captures[0]
+
+
+def read_stream(stream: Stream, keep_frame: Callable[[str], bool]) -> list[Capture]:
+    """Read captures from their bytes; errors as `read_all`."""
     head = stream.head()
     refuse_magic(stream.label, head)
-    if kineto.sniff(head):
-        return _kineto(stream, head, keep_frame)
-    raise FormatError(stream.label, "is not JSON, and no other format that tracekit reads", hint="give a Kineto trace (*.json, *.json.gz)", code="not_json")
-
-
-def _kineto(stream: Stream, head: bytes, keep_frame: Callable[[str], bool]) -> Capture:
+    if not kineto.sniff(head):
+        raise FormatError(stream.label, "is not JSON, and no other format that tracekit reads", hint="give a Kineto trace (*.json, *.json.gz)", code="not_json")
     try:
         return kineto.read(stream, keep_frame)
     except FormatError as error:

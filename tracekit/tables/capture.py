@@ -30,7 +30,15 @@ DEVICE_EVENTS = Table(
 )
 RUNTIME_CALLS = Table(
     "runtime_calls",
-    (_NAME, _TS, _DUR, _THREAD, Column("correlation", "int64", "Correlation id.", null=True)),
+    (
+        _NAME,
+        _TS,
+        _DUR,
+        _THREAD,
+        Column("correlation", "int64", "Correlation id.", null=True),
+        Column("grid", "string", "Grid, x,y,z, where the recorder put it on the launch.", null=True),
+        Column("block", "string", "Block, x,y,z, where the recorder put it on the launch.", null=True),
+    ),
 )
 OPS = Table(
     "ops",

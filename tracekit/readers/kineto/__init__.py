@@ -1,11 +1,15 @@
 """Kineto Chrome-trace JSON, as torch.profiler and the engines around it write it (torch 1.8 to today)."""
 
+from collections import Counter
+from collections.abc import Iterator
+
 from tracekit.errors import FormatError
 from tracekit.readers.foreign import refuse_foreign
 from tracekit.readers.kineto.categories import DEVICE_BUCKETS, bucket_of
 from tracekit.readers.kineto.document import Document
 from tracekit.readers.kineto.gather import Gathered, KeepFrame
 from tracekit.readers.kineto.metadata import Metadata, parse
+from tracekit.readers.kineto.ranks import in_order, split
 from tracekit.readers.source import Stream
 from tracekit.tables import Capture, CaptureInfo, QualityNote
 
@@ -17,8 +21,8 @@ def sniff(head: bytes) -> bool:
     return head.lstrip()[:1] in {b"{", b"["}
 
 
-def read(stream: Stream, keep_frame: KeepFrame) -> Capture:
-    """Read a Kineto trace to its end.
+def read(stream: Stream, keep_frame: KeepFrame) -> list[Capture]:
+    """Read a Kineto trace to its end: one capture, or one a rank where several were merged into the file.
 
     Args:
         stream: The document's bytes.
@@ -30,26 +34,40 @@ def read(stream: Stream, keep_frame: KeepFrame) -> Capture:
     """
     document = Document(stream)
     document.open()
-    gathered = Gathered(keep_frame)
+    ranks: dict[str, Gathered] = {}
     for events in document.batches():
-        gathered.add(events)
-    refuse_foreign(stream.label, document.head, document.tail, gathered.counts)
-    metadata = parse(document.head, document.tail, capitalised=any(name[:1].isupper() and bucket_of(name) in DEVICE_BUCKETS for name in gathered.counts))
-    _refuse_empty(stream.label, gathered)
-    notes = [*document.notes(), *gathered.notes(), *metadata.notes, *_missing_work(metadata, gathered)]
-    return _capture(stream.label, gathered, metadata, notes)
+        for label, pile in split(events).items():
+            ranks.setdefault(label, Gathered(keep_frame)).add(pile)
+    counts = sum((gathered.counts for gathered in ranks.values()), Counter[str]())
+    refuse_foreign(stream.label, document.head, document.tail, counts)
+    _refuse_empty(stream.label, counts, list(ranks.values()))
+    metadata = parse(document.head, document.tail, capitalised=any(name[:1].isupper() and bucket_of(name) in DEVICE_BUCKETS for name in counts))
+    notes = [*document.notes(), *metadata.notes]
+    return [_capture(stream.label, gathered, metadata, notes, rank) for rank, gathered in _by_rank(ranks, metadata.rank)]
 
 
-def _refuse_empty(label: str, gathered: Gathered) -> None:
-    if not gathered.counts:
+def _by_rank(ranks: dict[str, Gathered], known: int | None) -> Iterator[tuple[int | None, Gathered]]:
+    """Each rank's tables; rows without a label (spans of the whole file) belong to none."""
+    labels = in_order([label for label in ranks if label])
+    if not labels:
+        yield known, ranks[""]
+    for rank, label in enumerate(labels):
+        yield rank, ranks[label]
+
+
+def _refuse_empty(label: str, counts: Counter[str], ranks: list[Gathered]) -> None:
+    if not counts:
         raise FormatError(label, "the trace holds no event", hint="the profiler was stopped before anything ran; record again", code="no_events")
-    if not (len(gathered.device.parts) or len(gathered.ops.parts) or gathered.counter_ranges or len(gathered.runtime.parts)):
-        raise FormatError(
-            label,
-            "neither device work nor CPU ops nor counters in it",
-            hint="if an engine wrote several files, this is its front end's: give the worker's",
-            code="no_work",
-        )
+    if any(gathered.holds_work for gathered in ranks):
+        return
+    if any(gathered.xla for gathered in ranks):
+        raise FormatError(label, "is a JAX or TensorFlow trace", hint="tracekit reads traces of torch.profiler; of XLA programs it reads none yet", code="foreign")
+    raise FormatError(
+        label,
+        "neither device work nor CPU ops nor counters in it",
+        hint="if an engine wrote several files, this is its front end's: give the worker's",
+        code="no_work",
+    )
 
 
 def _missing_work(metadata: Metadata, gathered: Gathered) -> list[QualityNote]:
@@ -64,14 +82,14 @@ def _missing_work(metadata: Metadata, gathered: Gathered) -> list[QualityNote]:
     ]
 
 
-def _capture(label: str, gathered: Gathered, metadata: Metadata, notes: list[QualityNote]) -> Capture:
+def _capture(label: str, gathered: Gathered, metadata: Metadata, notes: list[QualityNote], rank: int | None) -> Capture:
     base = metadata.base_ns
     info = CaptureInfo(
         path=label,
         format=NAME,
         schema=metadata.era,
         devices=metadata.devices,
-        rank=metadata.rank,
+        rank=rank,
         world_size=metadata.world_size,
         options=metadata.options,
         versions=metadata.versions,
@@ -86,5 +104,5 @@ def _capture(label: str, gathered: Gathered, metadata: Metadata, notes: list[Qua
         annotations=gathered.ranges(gathered.annotations, base),
         frames=gathered.ranges(gathered.frames, base),
         threads=gathered.threads,
-        quality=tuple(notes),
+        quality=(*notes, *gathered.notes(), *_missing_work(metadata, gathered)),
     )

@@ -47,7 +47,7 @@ _BUCKETS = {
 }
 BY_CATEGORY = {name: bucket for bucket, names in _BUCKETS.items() for name in names}
 # Device work of other accelerators: counted, timed and named like kernels; no model knows them.
-OTHER_DEVICE_CATEGORIES = frozenset({"mtia_ccp_events", "hpu_op", "privateuse1_kernel", "collective_comm"})
+OTHER_DEVICE_CATEGORIES = frozenset({"mtia_ccp_events", "hpu_op"})
 DEVICE_BUCKETS = (Bucket.KERNEL, Bucket.MEMCPY, Bucket.MEMSET)
 
 

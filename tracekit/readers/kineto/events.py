@@ -16,6 +16,7 @@ class Args(msgspec.Struct, gc=False):
     grid: msgspec.Raw = msgspec.Raw()
     block: msgspec.Raw = msgspec.Raw()
     bytes: Number = None
+    label: object = msgspec.field(default=None, name="name")
     graph_node: Number = msgspec.field(default=None, name="graph node id")
     dims: msgspec.Raw = msgspec.field(default=msgspec.Raw(), name="Input Dims")
     types: msgspec.Raw = msgspec.field(default=msgspec.Raw(), name="Input type")

@@ -10,11 +10,15 @@ import pandas as pd
 from tracekit.readers.kineto.categories import DEVICE_BUCKETS, Bucket, bucket_of
 from tracekit.readers.kineto.columns import NO_ARGS, Pool, Spans, nullable, triple_text, triples
 from tracekit.readers.kineto.events import Event
+from tracekit.readers.kineto.pairs import BEGIN, END, Pairs
 from tracekit.tables import DEVICE_EVENTS, OPS, RANGES, RUNTIME_CALLS, SIGNATURES, Kind, QualityNote, Table
 
 KeepFrame = Callable[[str], bool]
 _KINDS = {Bucket.KERNEL: Kind.KERNEL, Bucket.MEMCPY: Kind.MEMCPY, Bucket.MEMSET: Kind.MEMSET}
 _COMPLETE = "X"
+_METADATA = "M"
+# How TensorFlow and JAX name the process of a device.
+_XLA_DEVICE = "/device:"
 
 
 @dataclass(slots=True)
@@ -35,7 +39,9 @@ class Gathered:
     ops: Spans = field(default_factory=Spans)
     annotations: Spans = field(default_factory=Spans)
     frames: Spans = field(default_factory=Spans)
+    pairs: Pairs = field(default_factory=Pairs)
     counter_ranges: int = 0
+    xla: bool = False
     _threads: Pool[tuple[str, str]] = field(default_factory=Pool)
     _signatures: Pool[tuple[str, bytes, bytes, bytes, bytes]] = field(default_factory=Pool)
     _grids: Pool[bytes] = field(default_factory=Pool)
@@ -47,16 +53,24 @@ class Gathered:
         """Sort one batch into its tables."""
         piles: dict[str, list[Event]] = {}
         for event in events:
-            if event.ph == _COMPLETE:
-                pile = piles.get(event.cat)
+            whole = event if event.ph == _COMPLETE else self._completed(event)
+            if whole is not None:
+                pile = piles.get(whole.cat)
                 if pile is None:
-                    pile = piles[event.cat] = []
-                pile.append(event)
-            else:
-                self.counts[event.cat or f"ph:{event.ph}"] += 1
+                    pile = piles[whole.cat] = []
+                pile.append(whole)
         for category, pile in piles.items():
             self.counts[category] += len(pile)
             self._sort(category, pile)
+
+    def _completed(self, event: Event) -> Event | None:
+        """The complete event that a begin or end makes; every other kind is counted only."""
+        if event.ph in {BEGIN, END}:
+            return self.pairs.add(event)
+        self.counts[event.cat or f"ph:{event.ph}"] += 1
+        if event.ph == _METADATA and event.args is not None and isinstance(event.args.label, str):
+            self.xla |= event.args.label.startswith(_XLA_DEVICE)
+        return None
 
     def _sort(self, category: str, pile: list[Event]) -> None:
         if category not in self._buckets:
@@ -102,12 +116,15 @@ class Gathered:
 
     def _add_runtime(self, pile: list[Event]) -> None:
         events, starts, lengths = self.runtime.usable(pile)
+        args = [event.args or NO_ARGS for event in events]
         self.runtime.parts.add(
             name=self.runtime.names.encode(event.name for event in events),
             ts_ns=starts,
             dur_ns=lengths,
             thread=self._encode_threads(events),
-            **nullable([(event.args or NO_ARGS).correlation for event in events], "correlation"),
+            grid=triples([bytes(a.grid) for a in args], self._grids),
+            block=triples([bytes(a.block) for a in args], self._blocks),
+            **nullable([a.correlation for a in args], "correlation"),
         )
 
     def _add_ops(self, pile: list[Event]) -> None:
@@ -136,6 +153,11 @@ class Gathered:
         return self._threads.encode((str(event.pid), str(event.tid)) for event in events)
 
     @property
+    def holds_work(self) -> bool:
+        """Whether there is anything to report: device work, ops, host calls or counters."""
+        return any(len(spans.parts) for spans in (self.device, self.ops, self.runtime)) or self.counter_ranges > 0
+
+    @property
     def threads(self) -> tuple[tuple[str, str], ...]:
         """(process, thread) labels, by thread index."""
         return tuple(self._threads.codes)
@@ -146,13 +168,17 @@ class Gathered:
         if len(frame):
             kinds = pd.Index([str(kind) for kind in Kind], dtype=object)
             frame["kind"] = pd.Categorical.from_codes(frame["kind"].to_numpy(), kinds)
-            for name, pool in (("grid", self._grids), ("block", self._blocks)):
-                frame[name] = _texts(frame[name].to_numpy(), [triple_text(raw) for raw in pool.codes])
-        return DEVICE_EVENTS.conform(frame)
+        return DEVICE_EVENTS.conform(self._with_grids(frame))
 
     def runtime_calls(self, base_ns: int) -> pd.DataFrame:
         """RUNTIME_CALLS, in order of start."""
-        return RUNTIME_CALLS.conform(_sorted(self.runtime, base_ns, RUNTIME_CALLS))
+        return RUNTIME_CALLS.conform(self._with_grids(_sorted(self.runtime, base_ns, RUNTIME_CALLS)))
+
+    def _with_grids(self, frame: pd.DataFrame) -> pd.DataFrame:
+        if len(frame):
+            for name, pool in (("grid", self._grids), ("block", self._blocks)):
+                frame[name] = _texts(frame[name].to_numpy(), [triple_text(raw) for raw in pool.codes])
+        return frame
 
     def op_rows(self, base_ns: int) -> pd.DataFrame:
         """OPS, in order of start."""
@@ -173,7 +199,7 @@ class Gathered:
 
     def notes(self) -> list[QualityNote]:
         """What was dropped on the way."""
-        found = []
+        found = self.pairs.notes()
         for what, spans in (("device events", self.device), ("runtime calls", self.runtime), ("ops", self.ops), ("annotations", self.annotations)):
             if spans.bad_times:
                 found.append(QualityNote("bad_time", spans.bad_times, f"{what} without a usable time (missing, negative or not a number) were kept out"))
