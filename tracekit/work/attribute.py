@@ -1,0 +1,244 @@
+"""From op models to kernels: whose work a kernel does, and which kernel of an op does it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from tracekit.tables import Kind, WorkSource
+from tracekit.work.attention import step_attention
+from tracekit.work.owners import Owners, find_owners
+from tracekit.work.registered import NOTHING, OpKind
+from tracekit.work.signed import Signed, evaluate_signatures
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+COLUMNS = (
+    "dtype",
+    "flops",
+    "flops_source",
+    "dram_bytes",
+    "dram_bytes_source",
+    "weight_bytes",
+    "kv_bytes",
+    "peak",
+)
+_SUMS = ("sum_q", "sum_k", "sum_qq", "sum_qk")
+
+# Families, by how their names begin, that fit a kind of op; the kernel of another family is an auxiliary one.
+_FITS = {
+    OpKind.GEMM: ("gemm", "gemv", "moe"),
+    OpKind.ATTENTION: ("attn", "attention", "mla"),
+    OpKind.MOE: ("moe", "gemm", "gemv"),
+    OpKind.CONV: ("conv", "gemm"),
+    OpKind.NORM: ("norm",),
+    OpKind.SOFTMAX: ("softmax", "sampling"),
+    OpKind.QUANT: ("quant",),
+    OpKind.KV_WRITE: ("kv",),
+    OpKind.ROPE: ("rope", "norm"),
+    OpKind.SSM: ("ssm",),
+    OpKind.COLLECTIVE: ("comm",),
+}
+_AUXILIARY = ("aux", "combine", "meta", "reduce")
+# Kinds whose math runs on matrix units, where the type in a kernel's name says more than the op's.
+_MATRIX_PEAKS = frozenset({"fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4"})
+
+
+@dataclass(slots=True)
+class Columns:
+    """The work columns while they are filled; NaN and None are unknown."""
+
+    flops: Floats
+    dram_bytes: Floats
+    weight_bytes: Floats
+    kv_bytes: Floats
+    flops_source: npt.NDArray[np.object_]
+    dram_bytes_source: npt.NDArray[np.object_]
+    dtype: npt.NDArray[np.object_]
+    peak: npt.NDArray[np.object_]
+
+    @classmethod
+    def unknown(cls, rows: int) -> "Columns":
+        """Columns in which nothing is known yet."""
+        floats = [np.full(rows, np.nan) for _ in range(4)]
+        objects = [np.full(rows, None, dtype=object) for _ in range(4)]
+        return cls(*floats, *objects)
+
+    def put(self, rows: Bools | Ints, flops: Floats, dram_bytes: Floats, source: WorkSource) -> None:
+        """Set work where it is a number, with its source."""
+        self.flops[rows] = flops
+        self.dram_bytes[rows] = dram_bytes
+        self.flops_source[rows] = _where_known(flops, source)
+        self.dram_bytes_source[rows] = _where_known(dram_bytes, source)
+
+    def frame(self, index: pd.Index) -> pd.DataFrame:
+        """The columns as a frame; text as categories."""
+        values = {name: getattr(self, name) for name in COLUMNS}
+        text = {"dtype", "flops_source", "dram_bytes_source", "peak"}
+        return pd.DataFrame(
+            {name: pd.Categorical(column) if name in text else column for name, column in values.items()},
+            index=index,
+        )
+
+
+def _where_known(values: Floats, source: WorkSource) -> npt.NDArray[np.object_]:
+    sources = np.full(len(values), None, dtype=object)
+    sources[~np.isnan(values)] = str(source)
+    return sources
+
+
+def model_work(
+    kernels: pd.DataFrame, ops: pd.DataFrame, signatures: pd.DataFrame, steps: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    """FLOPs and minimum DRAM bytes of each kernel, from the recorded sizes of the op around its launch.
+
+    An op's work goes to its main kernel: the longest of a family that fits the op, else the longest. Its other
+    kernels do no useful work of their own (0 FLOP) and their bytes are unknown. Copies and fills are counted by
+    their recorded bytes: device to device read and written, host copies and fills once. Attention whose key
+    lengths are device data is completed from the sums of its step.
+
+    Args:
+        kernels: LINKED rows; `family`, `name_dtype` and `step_id` are used where present.
+        ops: OP_TREE.
+        signatures: SIGNATURES, to which `ops.signature` points.
+        steps: STEPS with `step_id` and the sums over requests; may be absent.
+
+    Returns:
+        The kernels with dtype, flops [FLOP], flops_source, dram_bytes [byte], dram_bytes_source, and the internal
+        columns weight_bytes [byte], kv_bytes [byte] and peak.
+    """
+    signed = evaluate_signatures(signatures)
+    owners = find_owners(kernels, ops, signed)
+    columns = Columns.unknown(len(kernels))
+    mains = main_kernels(kernels, owners, signed)
+    _auxiliaries(columns, owners, mains)
+    _mains(columns, owners, mains, signed)
+    if steps is not None and "step_id" in kernels:
+        _from_sums(columns, kernels, steps, owners, mains, signed)
+    _transfers(columns, kernels)
+    name_types(columns, kernels)
+    kept = kernels.drop(columns=[name for name in COLUMNS if name in kernels])
+    return pd.concat([kept, columns.frame(kernels.index)], axis=1)
+
+
+def main_kernels(kernels: pd.DataFrame, owners: Owners, signed: Signed) -> Ints:
+    """Positions of the kernels that do an op's work: one for each op that has a model and a kernel.
+
+    On a CPU-only trace the op's own row; elsewhere the longest kernel of a family that fits the op.
+    """
+    asked = np.flatnonzero(owners.active)
+    if not len(asked):
+        return asked
+    op = owners.op[asked]
+    kinds = signed.kind[owners.signature[asked]]
+    own = owners.own[asked]
+    fits = _family_fits(kernels, asked, kinds)
+    duration = kernels["dur_ns"].to_numpy(dtype=np.int64)[asked]
+    order = np.lexsort((-duration, ~fits, ~own, op))
+    first = np.concatenate(([True], op[order][1:] != op[order][:-1]))
+    return asked[order[first]]
+
+
+def _family_fits(kernels: pd.DataFrame, rows: Ints, kinds: npt.NDArray[np.int64]) -> Bools:
+    if "family" not in kernels:
+        return np.zeros(len(rows), dtype=np.bool_)
+    family = kernels["family"].astype(object).to_numpy()[rows]
+    pairs = pd.MultiIndex.from_arrays([family, kinds])
+    codes, distinct = pairs.factorize()
+    verdict = np.array([_fits(str(name), int(kind)) for name, kind in distinct], dtype=np.bool_)
+    return np.asarray(verdict[codes], dtype=np.bool_)
+
+
+def _fits(family: str, kind: int) -> bool:
+    wanted = _FITS.get(list(OpKind)[kind], ())
+    return family.startswith(wanted) and not any(word in family for word in _AUXILIARY) if wanted else False
+
+
+def _auxiliaries(columns: Columns, owners: Owners, mains: Ints) -> None:
+    """Kernels inside an op that a main kernel does: 0 FLOP; on a CPU the inner ops' self time moves nothing either."""
+    rest = owners.active | owners.covered
+    rest[mains] = False
+    columns.put(rest, np.zeros(int(rest.sum())), np.where(owners.cpu[rest], 0.0, np.nan), WorkSource.SHAPE)
+
+
+def _mains(columns: Columns, owners: Owners, mains: Ints, signed: Signed) -> None:
+    works = [signed.work[signature] or NOTHING for signature in owners.signature[mains]]
+    columns.put(
+        mains,
+        _numbers([work.flops for work in works]),
+        _numbers([work.dram_bytes for work in works]),
+        WorkSource.SHAPE,
+    )
+    known = ~np.isnan(columns.dram_bytes[mains])
+    columns.weight_bytes[mains] = np.where(known, _numbers([work.weight_bytes for work in works]), np.nan)
+    columns.kv_bytes[mains] = np.where(known, _numbers([work.kv_bytes for work in works]), np.nan)
+    columns.dtype[mains] = [work.dtype for work in works]
+    columns.peak[mains] = [work.peak for work in works]
+
+
+def _numbers(values: list[float | None]) -> Floats:
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
+
+def _from_sums(
+    columns: Columns, kernels: pd.DataFrame, steps: pd.DataFrame, owners: Owners, mains: Ints, signed: Signed
+) -> None:
+    """Complete attention from its step's sums, where the op recorded heads and the step all four sums."""
+    if not set(_SUMS) <= set(steps.columns):
+        return
+    sums = steps.drop_duplicates("step_id").set_index("step_id")[list(_SUMS)].astype("float64")
+    asked = mains[np.isnan(columns.flops[mains])]
+    step = kernels["step_id"].astype("float64").to_numpy()[asked]
+    values = sums.reindex(step).to_numpy(dtype=np.float64)
+    summed = ~np.isnan(values).any(axis=1)
+    signature = owners.signature[asked]
+    for row in np.unique(signature[summed]):
+        work = signed.work[row]
+        if work is None or work.heads is None:
+            continue
+        chosen = summed & (signature == row)
+        item = work.heads.kv_item or signed.cache_item
+        flops, dram_bytes, kv = step_attention(work.heads, *values[chosen].T, kv_item=item)
+        columns.put(asked[chosen], flops, dram_bytes, WorkSource.ANNOTATION)
+        columns.kv_bytes[asked[chosen]] = kv
+        columns.weight_bytes[asked[chosen]] = 0.0
+
+
+def _transfers(columns: Columns, kernels: pd.DataFrame) -> None:
+    """Copies and fills by their recorded bytes, on the device's side: device to device 2x, else 1x."""
+    kind = kernels["kind"].astype(object)
+    moves = kind.isin([str(Kind.MEMCPY), str(Kind.MEMSET)]).to_numpy()
+    if not moves.any():
+        return
+    size = (
+        kernels["bytes"].to_numpy(dtype=np.float64, na_value=np.nan)
+        if "bytes" in kernels
+        else np.full(len(kernels), np.nan)
+    )
+    inside = (
+        kernels["name"]
+        .astype(object)
+        .str.contains(r"(?i)D(?:ev(?:ice)?)?\s*(?:to|->|2)\s*D(?:ev|2|$|\b|\s)", na=False)
+        .to_numpy()
+    )
+    twice = inside & (kind == str(Kind.MEMCPY)).to_numpy()
+    columns.put(
+        moves, np.zeros(int(moves.sum())), (size * np.where(twice, 2.0, 1.0))[moves], WorkSource.SHAPE
+    )
+    columns.weight_bytes[moves] = columns.kv_bytes[moves] = 0.0
+    columns.dtype[moves] = columns.peak[moves] = None
+
+
+def name_types(columns: Columns, kernels: pd.DataFrame) -> None:
+    """Where a kernel's name carries a type, it decides the type of matrix math; int4 weights are widened first."""
+    if "name_dtype" not in kernels:
+        return
+    named = kernels["name_dtype"].astype(object).to_numpy()
+    said = ~pd.isna(named) & (named != "int4")
+    matrix = pd.Series(columns.peak).isin(_MATRIX_PEAKS).to_numpy()
+    unknown = pd.isna(columns.peak) & pd.isna(columns.dtype) & np.isnan(columns.flops)
+    columns.peak[said & matrix] = named[said & matrix]
+    columns.dtype[said & (matrix | unknown)] = named[said & (matrix | unknown)]

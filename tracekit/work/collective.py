@@ -1,0 +1,102 @@
+"""Collectives: bytes by what a rank holds; bandwidths as nccl-tests define them.
+
+Source: nccl-tests, doc/PERFORMANCE.md. S is the size of the whole message: n x the sent count for all-gather,
+n x the received count for reduce-scatter.
+"""
+
+from tracekit.work.registered import OpKind, OpWork, model
+from tracekit.work.signature import OpCall, Tensor
+
+
+def bus_factor(operation: str, ranks: int) -> float | None:
+    """Bus bandwidth over algorithm bandwidth (S/t): compare with one direction's link bandwidth.
+
+    2(n - 1)/n for all-reduce; (n - 1)/n for reduce-scatter, all-gather and all-to-all; 1 for broadcast and reduce.
+    None for other operations, and for fewer than one rank.
+    """
+    if ranks < 1:
+        return None
+    share = (ranks - 1) / ranks
+    words = {
+        "all_reduce": 2 * share,
+        "reduce_scatter": share,
+        "all_gather": share,
+        "all_to_all": share,
+        "broadcast": 1.0,
+        "reduce": 1.0,
+    }
+    return words.get(operation)
+
+
+def reduction_flops(elements: float, ranks: int) -> float:
+    """Additions that a rank does in a reduction of S elements: S(n - 1)/n."""
+    return elements * (ranks - 1) / ranks if ranks else 0.0
+
+
+def exchanged(sent: Tensor | None, received: float, *, flops: float | None) -> OpWork | None:
+    """What a rank sends is read and what it receives is written, once each; forwarding rounds come on top."""
+    if sent is None:
+        return None
+    return OpWork(flops, float(sent.bytes + received), sent.dtype, "vector")
+
+
+# Position of the message where it is the same before and after.
+_ALL_REDUCE = {
+    "vllm::all_reduce": 0,
+    "sglang::inplace_all_reduce": 0,
+    "sglang::outplace_all_reduce": 0,
+    "_C_custom_ar::all_reduce": 1,
+    "sgl_kernel::all_reduce": 1,
+    "symm_mem::multimem_all_reduce_": 0,
+    "symm_mem::one_shot_all_reduce": 0,
+    "symm_mem::two_shot_all_reduce_": 0,
+    "_c10d_functional::all_reduce": 0,
+    "_c10d_functional::all_reduce_": 0,
+    "aiter::all_reduce_": 0,
+}
+
+
+@model(*_ALL_REDUCE, kind=OpKind.COLLECTIVE)
+def all_reduce(call: OpCall) -> OpWork | None:
+    """`vllm::all_reduce(x)`: Q = 2·numel·b; the additions S(n - 1)/n need the number of ranks, which is not recorded."""
+    x = call.tensor(_ALL_REDUCE[call.name])
+    return None if x is None else exchanged(x, x.numel * x.item, flops=None)
+
+
+@model("vllm::all_gather", kind=OpKind.COLLECTIVE)
+def all_gather(call: OpCall) -> OpWork | None:
+    """`vllm::all_gather(x, dim, n, group)`: x read, n·x written; F = 0."""
+    x, ranks = call.tensor(0), call.integer(2)
+    return None if x is None or ranks is None else exchanged(x, ranks * x.numel * x.item, flops=0.0)
+
+
+@model("_c10d_functional::all_gather_into_tensor", kind=OpKind.COLLECTIVE)
+def all_gather_into(call: OpCall) -> OpWork | None:
+    """`_c10d_functional::all_gather_into_tensor(x, n, group)`: x read, n·x written; F = 0."""
+    x, ranks = call.tensor(0), call.integer(1)
+    return None if x is None or ranks is None else exchanged(x, ranks * x.numel * x.item, flops=0.0)
+
+
+@model("vllm::reduce_scatter", kind=OpKind.COLLECTIVE)
+def reduce_scatter(call: OpCall) -> OpWork | None:
+    """`vllm::reduce_scatter(x, dim, n, group)`: x read, x/n written; F = numel(x)·(n - 1)/n."""
+    x, ranks = call.tensor(0), call.integer(2)
+    if x is None or ranks is None or ranks < 1:
+        return None
+    return exchanged(x, x.numel * x.item / ranks, flops=reduction_flops(x.numel, ranks))
+
+
+@model("c10d::_allgather_base_", kind=OpKind.COLLECTIVE)
+def allgather_base(call: OpCall) -> OpWork | None:
+    """`c10d::_allgather_base_(out, in, group, ...)`: in read, out written; F = 0."""
+    out, x = call.tensor(0), call.tensor(1)
+    return None if out is None else exchanged(x, out.bytes, flops=0.0)
+
+
+@model("c10d::_reduce_scatter_base_", kind=OpKind.COLLECTIVE)
+def reduce_scatter_base(call: OpCall) -> OpWork | None:
+    """`c10d::_reduce_scatter_base_(out, in, group, ...)`: in read, out written; F = in - out, as S(n - 1)/n with n = in/out."""
+    out, x = call.tensor(0), call.tensor(1)
+    if out is None or x is None:
+        return None
+    return exchanged(x, out.bytes, flops=float(max(0, x.numel - out.numel)))

@@ -1,0 +1,133 @@
+"""Whose work a kernel does: the nearest modelled op around its launch, composites standing down for inner ops."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from tracekit.tables import Kind
+from tracekit.work.registered import OpKind
+from tracekit.work.signed import Signed
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+_KINDS = list(OpKind)
+_VIEW = _KINDS.index(OpKind.VIEW)
+_POINTWISE = (OpKind.ELEMENTWISE, OpKind.REDUCTION)
+
+# An op of the kind on the left has done its work through inner ops of the kinds on the right.
+_DONE_BY = {
+    OpKind.GEMM: (OpKind.GEMM,),
+    OpKind.ATTENTION: (OpKind.ATTENTION, OpKind.GEMM),
+    OpKind.MOE: (OpKind.MOE, OpKind.GEMM),
+    OpKind.CONV: (OpKind.CONV, OpKind.GEMM),
+    OpKind.NORM: (OpKind.NORM, *_POINTWISE),
+    OpKind.SOFTMAX: (OpKind.SOFTMAX,),
+    OpKind.ELEMENTWISE: (OpKind.ELEMENTWISE,),
+    OpKind.REDUCTION: (OpKind.REDUCTION,),
+    OpKind.GATHER: (OpKind.GATHER,),
+    OpKind.COPY: (OpKind.COPY, OpKind.FILL),
+    OpKind.FILL: (OpKind.FILL,),
+    OpKind.QUANT: (OpKind.QUANT, OpKind.ELEMENTWISE),
+    OpKind.KV_WRITE: (OpKind.KV_WRITE, OpKind.COPY, OpKind.GATHER),
+    OpKind.ROPE: (OpKind.ROPE, OpKind.ELEMENTWISE),
+    OpKind.SAMPLING: (OpKind.SAMPLING, OpKind.SOFTMAX, OpKind.REDUCTION, OpKind.ELEMENTWISE),
+    OpKind.SSM: (OpKind.SSM,),
+    OpKind.COLLECTIVE: (OpKind.COLLECTIVE,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Owners:
+    """The op that each kernel works for.
+
+    Attributes:
+        op: Row of OP_TREE; -1 where no modelled op is around the launch.
+        signature: Its row of SIGNATURES; -1 likewise.
+        own: Whether that op is the innermost one.
+        cpu: Whether the row is an op's self time, not a device kernel.
+        active: Whether the op's model gives work that one of its kernels does.
+        covered: Whether other rows have done its work: the self time of a composite.
+    """
+
+    op: Ints
+    signature: Ints
+    own: Bools
+    cpu: Bools
+    active: Bools
+    covered: Bools
+
+
+def find_owners(kernels: pd.DataFrame, ops: pd.DataFrame, signed: Signed) -> Owners:
+    """Walk from each kernel's op up to the nearest op with a model; copies and fills own themselves."""
+    rows = kernels["op_row"].fillna(-1).to_numpy(dtype=np.int64)
+    kinds = kernels["kind"].astype(object)
+    cpu = (kinds == str(Kind.CPU_OP)).to_numpy()
+    work = (kinds == str(Kind.KERNEL)).to_numpy() | cpu
+    if ops.empty or not len(signed.work):
+        nowhere = np.full(len(kernels), -1, dtype=np.int64)
+        no = np.zeros(len(kernels), dtype=np.bool_)
+        return Owners(nowhere, nowhere.copy(), no, cpu, no.copy(), no.copy())
+    tree = _Tree(ops, signed)
+    inside = work & (rows >= 0)
+    owner = np.where(inside, np.where(cpu, tree.nearest[rows], tree.nearest_working[rows]), -1)
+    owned = owner >= 0
+    signature = np.where(owned, tree.signature[owner], -1)
+    down = owned & tree.stood_down[owner]
+    active = owned & ~down & tree.has_work[owner]
+    own = owned & (owner == rows)
+    covered = (down & (cpu | own)) | (cpu & inside & ~owned & tree.has_inner_work[rows])
+    return Owners(owner, signature, own, cpu, active, covered)
+
+
+class _Tree:
+    """Columns of the op tree that the walk needs."""
+
+    def __init__(self, ops: pd.DataFrame, signed: Signed) -> None:
+        self.signature = ops["signature"].to_numpy(dtype=np.int64)
+        parent = ops["parent"].to_numpy(dtype=np.int64)
+        levels = list(_levels(ops["depth"].to_numpy(dtype=np.int64)))
+        kind = signed.kind[self.signature]
+        works = np.array([work is not None for work in signed.work], dtype=np.bool_)
+        self.has_work = works[self.signature] & (kind >= 0)
+        working = (kind >= 0) & (kind != _VIEW)
+        bits = np.where(self.has_work & working, np.left_shift(1, np.maximum(kind, 0)), 0)
+        inner = _inner(bits, parent, levels)
+        self.has_inner_work = inner != 0
+        self.stood_down = working & ((inner & _done_by()[kind]) != 0)
+        self.nearest = _nearest(kind >= 0, parent, levels)
+        self.nearest_working = _nearest(working, parent, levels)
+
+
+def _done_by() -> Ints:
+    """Bits of the kinds that do the work of each kind, by its position in OpKind."""
+    return np.array(
+        [sum(1 << _KINDS.index(inner) for inner in _DONE_BY.get(kind, ())) for kind in _KINDS], dtype=np.int64
+    )
+
+
+def _levels(depth: Ints) -> Iterator[Ints]:
+    """Rows of each depth, from the roots down."""
+    order = np.argsort(depth, kind="stable")
+    yield from np.split(order, np.flatnonzero(np.diff(depth[order])) + 1)
+
+
+def _inner(bits: Ints, parent: Ints, levels: list[Ints]) -> Ints:
+    """Bits of everything below each op."""
+    inner = np.zeros_like(bits)
+    for rows in reversed(levels):
+        below = rows[parent[rows] >= 0]
+        np.bitwise_or.at(inner, parent[below], bits[below] | inner[below])
+    return inner
+
+
+def _nearest(chosen: Bools, parent: Ints, levels: list[Ints]) -> Ints:
+    """The op itself where it is chosen, else the nearest chosen op above it, else -1."""
+    nearest = np.where(chosen, np.arange(len(parent)), -1)
+    for rows in levels:
+        asking = rows[(nearest[rows] < 0) & (parent[rows] >= 0)]
+        nearest[asking] = nearest[parent[asking]]
+    return nearest

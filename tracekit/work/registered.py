@@ -1,0 +1,118 @@
+"""Op models by op name: one pure function each, registered by decorator."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import TypeAlias
+
+from tracekit.work.signature import OpCall
+
+
+class OpKind(StrEnum):
+    """What an op does: decides which kernel of it is the main one, and which inner op does its work."""
+
+    VIEW = "view"
+    GEMM = "gemm"
+    ATTENTION = "attention"
+    MOE = "moe"
+    CONV = "conv"
+    NORM = "norm"
+    SOFTMAX = "softmax"
+    ELEMENTWISE = "elementwise"
+    REDUCTION = "reduction"
+    GATHER = "gather"
+    COPY = "copy"
+    FILL = "fill"
+    QUANT = "quant"
+    KV_WRITE = "kv_write"
+    ROPE = "rope"
+    SAMPLING = "sampling"
+    SSM = "ssm"
+    COLLECTIVE = "collective"
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """What an attention op says of itself where the key lengths are device data: step sums complete it.
+
+    Attributes:
+        heads: Query heads.
+        kv_heads: Key and value heads.
+        head_dim: Elements of one query or key head.
+        value_dim: Elements of one value head.
+        query_item: Bytes of one query or output element.
+        kv_item: Bytes of one cached key or value element; None where the cache's type is not recorded.
+    """
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    value_dim: int
+    query_item: float
+    kv_item: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class OpWork:
+    """Useful work and minimum traffic of one call.
+
+    Attributes:
+        flops: Operations, a multiply-add counted as two; None where the recorded sizes do not say.
+        dram_bytes: Every distinct tensor once; None where the recorded sizes do not say.
+        dtype: Type of the math; None where it is not recorded.
+        peak: Which ceiling applies: a dtype word for matrix units, `vector` for the plain FP32 units.
+        weight_bytes: Weights among `dram_bytes`.
+        kv_bytes: Keys and values among `dram_bytes`.
+        heads: Given where step sums can complete an attention call.
+    """
+
+    flops: float | None
+    dram_bytes: float | None
+    dtype: str | None
+    peak: str | None
+    weight_bytes: float = 0.0
+    kv_bytes: float = 0.0
+    heads: Heads | None = None
+
+
+NOTHING = OpWork(0.0, 0.0, None, None)
+
+OpModel: TypeAlias = Callable[[OpCall], OpWork | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A model and the kind of op that it is for."""
+
+    kind: OpKind
+    function: OpModel
+
+
+_EXACT: dict[str, Registered] = {}
+_PATTERNS: dict[str, Registered] = {}
+
+
+def model(*names: str, kind: OpKind) -> Callable[[OpModel], OpModel]:
+    """Register a model for ops by name; a name with `*` is a pattern, tried after the exact names."""
+
+    def register(function: OpModel) -> OpModel:
+        for name in names:
+            (_PATTERNS if "*" in name else _EXACT)[name] = Registered(kind, function)
+        return function
+
+    return register
+
+
+def find(name: str) -> Registered | None:
+    """The model of an op; None where there is none."""
+    exact = _EXACT.get(name)
+    if exact is not None:
+        return exact
+    return next((entry for pattern, entry in _PATTERNS.items() if fnmatchcase(name, pattern)), None)
+
+
+def evaluate(call: OpCall) -> OpWork | None:
+    """The work of a call by its model; None where there is no model or the recorded sizes do not fit it."""
+    entry = find(call.name)
+    return None if entry is None else entry.function(call)

@@ -1,0 +1,83 @@
+"""Each distinct signature evaluated once."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from tracekit.work.registered import OpKind, OpWork, find
+from tracekit.work.signature import OpCall, parse_call
+
+_KINDS = list(OpKind)
+# Where cache-writing ops have their key cache.
+_CACHE_AT = {
+    "_C_cache_ops::reshape_and_cache": 2,
+    "_C_cache_ops::reshape_and_cache_flash": 2,
+    "_C_cache_ops::concat_and_cache_mla": 2,
+    "sglang::store_cache": 2,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """What the models say of each signature.
+
+    Attributes:
+        kind: Position in OpKind by signature; -1 where no model is registered.
+        work: The work by signature; None where there is no model or the sizes do not fit it.
+        unreadable: Signatures of modelled ops whose sizes are absent or damaged.
+        unmodelled: Signatures of modelled ops whose sizes do not fit the model.
+        cache_item: Bytes of one KV-cache element, where the ops that write it agree on one; else None.
+    """
+
+    kind: npt.NDArray[np.int64]
+    work: list[OpWork | None]
+    unreadable: int
+    unmodelled: int
+    cache_item: float | None
+
+
+def evaluate_signatures(signatures: pd.DataFrame) -> Signed:
+    """Run the models over SIGNATURES, one call a row; damaged rows are counted, never raised on."""
+    columns = [
+        signatures[name].astype(object).to_list() for name in ("op", "dims", "types", "strides", "concrete")
+    ]
+    kind = np.full(len(signatures), -1, dtype=np.int64)
+    work: list[OpWork | None] = []
+    unreadable = unmodelled = 0
+    items = set()
+    for row, (op, *texts) in enumerate(zip(*columns, strict=True)):
+        entry = find(str(op))
+        if entry is None:
+            work.append(None)
+            continue
+        kind[row] = _KINDS.index(entry.kind)
+        call = parse_call(str(op), *texts)
+        if call is None and entry.kind is OpKind.VIEW:
+            call = OpCall(str(op))
+        result = None if call is None else _sane(entry.function(call))
+        unreadable += call is None
+        unmodelled += call is not None and result is None
+        items |= _cache_items(call)
+        work.append(result)
+    return Signed(kind, work, unreadable, unmodelled, items.pop() if len(items) == 1 else None)
+
+
+def _sane(work: OpWork | None) -> OpWork | None:
+    """The work, unless a number in it is negative or not finite: then the recorded sizes were."""
+    if work is None:
+        return None
+    numbers = [
+        value
+        for value in (work.flops, work.dram_bytes, work.weight_bytes, work.kv_bytes)
+        if value is not None
+    ]
+    return work if all(math.isfinite(value) and value >= 0 for value in numbers) else None
+
+
+def _cache_items(call: OpCall | None) -> set[float]:
+    at = None if call is None else _CACHE_AT.get(call.name)
+    cache = None if call is None or at is None else call.tensor(at)
+    return set() if cache is None else {float(cache.item)}
