@@ -4,12 +4,14 @@ import pandas as pd
 import pytest
 
 from tracekit.errors import CaptureError, UsageError
+from tracekit.formats import MeasuredCeilings
 from tracekit.roofline import (
     device_ceilings,
     load_devices,
     parse_peak,
     parse_rate,
     unknown_peaks,
+    with_calibration,
     with_given,
     with_measured,
 )
@@ -51,6 +53,26 @@ def test_a_cpu_has_measured_roofs_alone() -> None:
     assert cpu.peak("vector").used == 28e9
     assert cpu.ridge("vector") == pytest.approx(2.72, abs=0.005)
     assert cpu.launch_floor_ns == 9_000
+
+
+def test_a_capture_folders_calibration_is_taken_with_its_method() -> None:
+    found = MeasuredCeilings(
+        device={"kind": "cuda"},
+        peaks={"bf16": {"flops_per_s": 787e12, "shape": [8192, 8192, 8192]}},
+        dram={"copy_bytes_per_s": 4.30e12, "read_bytes_per_s": 4.1e12, "buffer_bytes": 4e9},
+        launch_overhead_ns=2_400,
+        method="best of 10",
+        host_link={"host_to_device_bytes_per_s": 54e9, "device_to_host_bytes_per_s": 52e9},
+    )
+    h200 = with_calibration(device_ceilings(ROWS["h200-sxm"]), found)
+    assert (h200.peak("bf16").measured, h200.dram.measured, h200.host_link.measured) == (
+        787e12,
+        4.30e12,
+        54e9,
+    )
+    assert h200.launch_floor_ns == 2_400
+    assert h200.dram.source == "best of 10"
+    assert h200.peak("fp8") == device_ceilings(ROWS["h200-sxm"]).peak("fp8")
 
 
 @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), True, "fast"])

@@ -101,7 +101,7 @@ def tail(s: Signals) -> Verdict:
 
     def evidence(at: Positions) -> np.ndarray:
         return np.asarray(
-            shares(s)(at) + "; " + number(waves[at], "{:.3g}") + " waves leave the last one part empty",
+            shares(s)(at) + "; " + number(waves[at]) + " waves leave the last one part empty",
             dtype=object,
         )
 
@@ -136,7 +136,7 @@ def starved(s: Signals) -> Verdict:
 
     def evidence(at: Positions) -> np.ndarray:
         grid = np.where(few[at], number(s.ctas[at]) + " thread blocks on " + f"{s.sms:.0f} SMs", "")
-        time = np.where(short[at], number(s.dur[at] / 1e3, "{:.3g}") + " us is near the launch floor", "")
+        time = np.where(short[at], number(s.dur[at] / 1e3) + " us is near the launch floor", "")
         join = np.where(few[at] & short[at], ", ", "")
         return np.asarray(grid + join + time + "; " + shares(s)(at), dtype=object)
 
@@ -163,7 +163,7 @@ def tiny(s: Signals) -> Verdict:
 
     def evidence(at: Positions) -> np.ndarray:
         return np.asarray(
-            number(s.dur[at] / 1e3, "{:.3g}") + " us is near the launch floor; work unknown", dtype=object
+            number(s.dur[at] / 1e3) + " us is near the launch floor; work unknown", dtype=object
         )
 
     return Verdict(where, Bottleneck.LATENCY, 0.5, evidence, "no_work_model")

@@ -154,7 +154,7 @@ def _nullable(frame: pd.DataFrame, name: str) -> Floats:
 
 
 def _us(ns: Floats | Ints) -> Objects:
-    return np.asarray(number(np.asarray(ns, dtype=np.float64) / 1e3, "{:.3g}") + " us", dtype=object)
+    return np.asarray(number(np.asarray(ns, dtype=np.float64) / 1e3) + " us", dtype=object)
 
 
 def _same(left: pd.DataFrame, right: pd.DataFrame, name: str) -> Bools:

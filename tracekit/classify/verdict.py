@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from tracekit.classify.signals import Bools, Floats, Objects, Signals
 from tracekit.tables.words import Bottleneck
+from tracekit.units import digits
 
 Positions = npt.NDArray[np.int64]
 
@@ -39,19 +40,26 @@ def side(signals: Signals) -> Objects:
     return np.where(signals.is_compute, Bottleneck.COMPUTE.value, Bottleneck.DRAM.value).astype(object)
 
 
-def number(values: Floats, pattern: str = "{:.0f}") -> Objects:
+def number(values: Floats) -> Objects:
     """Texts of numbers to three digits, `?` where unknown; each distinct text is made once."""
     with np.errstate(divide="ignore", invalid="ignore"):
         scale = 10.0 ** (2 - np.floor(np.log10(np.abs(values))))
         rough = np.where(np.isfinite(values) & (values != 0), np.round(values * scale) / scale, values)
     distinct, back = np.unique(rough, return_inverse=True)
-    texts = np.array([pattern.format(v) if np.isfinite(v) else "?" for v in distinct], dtype=object)
-    return texts[back]
+    texts = np.array(
+        [_plain(float(value)) if np.isfinite(value) else "?" for value in distinct], dtype=object
+    )
+    return np.asarray(texts[back], dtype=object)
+
+
+def _plain(value: float) -> str:
+    text = digits(value)
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def percent(shares: Floats) -> Objects:
     """Whole percentages of shares."""
-    return number(np.round(100 * shares), "{:.0f} %")
+    return np.asarray(number(np.round(100 * shares)) + " %", dtype=object)
 
 
 def shares(signals: Signals, more: str = "") -> Callable[[Positions], Objects]:
@@ -78,7 +86,7 @@ def shares(signals: Signals, more: str = "") -> Callable[[Positions], Objects]:
             np.where(signals.is_compute[at], compute, dram),
             np.where(signals.is_compute[at], dram, compute),
         )
-        text = first + ", " + last + ", intensity " + number(signals.intensity[at], "{:.3g}") + more
+        text = first + ", " + last + ", intensity " + number(signals.intensity[at]) + more
         return np.asarray(text, dtype=object)
 
     return texts

@@ -6,6 +6,7 @@ from tracekit.roofline.ceilings import (
     device_ceilings,
     parse_peak,
     parse_rate,
+    with_calibration,
     with_given,
     with_measured,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "pick_device",
     "step_rates",
     "unknown_peaks",
+    "with_calibration",
     "with_given",
     "with_measured",
 ]

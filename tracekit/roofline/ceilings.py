@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tracekit.errors import CaptureError, UsageError
+from tracekit.formats import MeasuredCeilings
 from tracekit.roofline.devices import Device
 from tracekit.tables.ceilings import UNKNOWN_ROOF, Ceilings, Roof
 
@@ -93,6 +94,22 @@ def with_measured(
         launch_floor_ns=base.launch_floor_ns
         if launch_floor_ns is None
         else _positive(launch_floor_ns, "launch_floor", source),
+    )
+
+
+def with_calibration(base: Ceilings, found: MeasuredCeilings) -> Ceilings:
+    """The ceilings with those of a `ceilings.json`; its method is the source that a report shows.
+
+    Raises:
+        CaptureError: It holds a figure that is no rate.
+    """
+    return with_measured(
+        base,
+        flops_per_s=found.flops_per_s(),
+        dram_bytes_per_s=found.dram_bytes_per_s(),
+        host_link_bytes_per_s=max(found.host_link.values(), default=None),
+        launch_floor_ns=found.launch_overhead_ns,
+        source=found.method,
     )
 
 
