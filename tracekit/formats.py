@@ -5,7 +5,6 @@ and paths of the machine are never part of any of these files.
 """
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -324,7 +323,7 @@ def write_json(path: Path, document: Any) -> Path:
     draft = path.with_name(f".{path.name}.part")
     try:
         draft.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-        os.replace(draft, path)
+        draft.replace(path)
     except OSError as error:
         reason = f"cannot be written: {error.strerror}"
         raise CaptureError(str(path), reason, hint="choose another folder with -o") from error
