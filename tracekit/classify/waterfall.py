@@ -83,8 +83,5 @@ def _kernels(rows: pd.DataFrame, own: pd.Series, phase: str) -> pd.DataFrame:
         _rows(phase, "excess", family[known], (time - at_roof)[known]),
         _rows(phase, "roof", "bound", at_roof[known]),
     ]
-    return (
-        pd.concat(frames, ignore_index=True)
-        .groupby(["phase", "part", "detail"], as_index=False)["time_ns"]
-        .sum()
-    )
+    both = pd.concat(frames, ignore_index=True)
+    return both.groupby(["phase", "part", "detail"])["time_ns"].sum().reset_index()
