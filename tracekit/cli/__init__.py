@@ -1,1 +1,54 @@
-"""placeholder"""
+"""The command line: one file a command; errors end as one line and an exit code.
+
+Exit codes: 0 fine, 1 a tracekit error, 2 wrong usage, 3 a threshold crossed.
+"""
+
+import os
+import sys
+
+import typer
+
+from tracekit.cli.collect import collect
+from tracekit.cli.devices import devices
+from tracekit.cli.inspecting import inspect
+from tracekit.cli.kernels import kernels
+from tracekit.cli.options import debugging, set_debug, show_version
+from tracekit.cli.reporting import report
+from tracekit.errors import TracekitError
+
+app = typer.Typer(
+    name="tracekit",
+    help="What limits each kernel of an LLM inference run, how it is known, and what could be won.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (collect, report, inspect, kernels, devices):
+    app.command(no_args_is_help=command in {report, inspect, kernels})(command)
+
+
+@app.callback()
+def _main(
+    debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error."),  # noqa: FBT003 - typer's way to give a default
+    version: bool = typer.Option(False, "--version", callback=show_version, is_eager=True, help="Print the version and exit."),  # noqa: FBT003 - as above
+) -> None:
+    del version
+    set_debug(on=debug)
+
+
+def main() -> None:
+    """Run the command line; ends the process with its exit code."""
+    try:
+        app()
+    except TracekitError as error:
+        if debugging():
+            raise
+        sys.stderr.write(f"error: {error.message}\n")
+        if error.hint:
+            sys.stderr.write(f"  next: {error.hint}\n")
+        raise SystemExit(error.exit_code) from None
+    except BrokenPipeError:
+        # The reader of a pipe has gone (`| head`): nothing is left to say to it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None

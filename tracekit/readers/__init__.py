@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 from tracekit.errors import FormatError, UnsupportedError
 from tracekit.readers import kineto
+from tracekit.readers.archives import open_member
+from tracekit.readers.discover import Source
 from tracekit.readers.foreign import name_document, refuse_magic
 from tracekit.readers.source import Progress, Stream, open_stream
 from tracekit.tables import Capture
@@ -22,7 +24,16 @@ def read_all(path: str, *, keep_frame: Callable[[str], bool] | None = None, prog
         FormatError: No reader understands it.
         UnsupportedError: It is of a kind that is known and not read.
     """
-    stream = open_stream(path, progress)
+    return _read_closing(open_stream(path, progress), keep_frame)
+
+
+def read_source(source: Source, *, keep_frame: Callable[[str], bool] | None = None, progress: Progress | None = None) -> list[Capture]:
+    """Read the captures of a discovered source; errors as `read_all`."""
+    stream = open_stream(source.path, progress) if source.member is None else open_member(source.path, source.member, progress)
+    return _read_closing(stream, keep_frame)
+
+
+def _read_closing(stream: Stream, keep_frame: Callable[[str], bool] | None) -> list[Capture]:
     try:
         return read_stream(stream, keep_frame or _none)
     finally:

@@ -10,7 +10,6 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (b"NVNSREPT", "an Nsight Systems report", "export it: nsys export --type sqlite FILE"),
     (b"NVR\x00", "an Nsight Compute report", "export it: ncu --import FILE --csv --page raw --print-units base"),
     (b"SQLite format 3\x00", "an SQLite file", "give a Kineto trace (*.json, *.json.gz)"),
-    (b"PK\x03\x04", "a zip archive", "unpack it and give the traces in it"),
     (b"PAR1", "a Parquet file", "give the trace that it was made from"),
     (b"\x7fELF", "a program", "give the trace that it wrote"),
 )
@@ -36,8 +35,6 @@ def refuse_magic(label: str, head: bytes) -> None:
     for magic, what, hint in _MAGIC:
         if head.startswith(magic):
             raise UnsupportedError(f"{label}: {what}", hint=hint)
-    if head[257:262] == b"ustar":
-        raise UnsupportedError(f"{label}: a tar archive", hint="unpack it and give the traces in it")
 
 
 def name_document(head: bytes) -> tuple[str, str] | None:

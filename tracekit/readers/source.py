@@ -6,6 +6,9 @@ Nothing here knows a trace format. What had to be repaired on the way is noted, 
 import codecs
 import io
 import sys
+import tarfile
+import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
@@ -73,8 +76,8 @@ class Stream:
     def _read_raw(self) -> bytes:
         try:
             block = self._raw.read(BLOCK)
-        except OSError as error:
-            raise CaptureError(self.label, f"cannot be read: {error.strerror or error}") from error
+        except (OSError, EOFError, zlib.error, zipfile.BadZipFile, tarfile.TarError) as error:
+            raise CaptureError(self.label, f"cannot be read: {getattr(error, 'strerror', None) or error}", hint="the file or the archive around it is damaged") from error
         self._consumed += len(block)
         if self._progress is not None and block:
             self._progress(self._consumed, self.size)
@@ -121,7 +124,7 @@ def open_stream(path: str, progress: Progress | None = None) -> Stream:
         CaptureError: The file is missing, a folder, unreadable or empty.
     """
     if path == STDIN:
-        return _not_empty(Stream(path, sys.stdin.buffer, None, progress))
+        return not_empty(Stream(path, sys.stdin.buffer, None, progress))
     file = Path(path)
     try:
         raw = file.open("rb")
@@ -132,7 +135,7 @@ def open_stream(path: str, progress: Progress | None = None) -> Stream:
         raise CaptureError(path, "is a folder with no capture in it", hint="give a trace file, or a folder that holds some", code="missing") from error
     except OSError as error:
         raise CaptureError(path, f"cannot be opened: {error.strerror or error}", hint="check its permissions") from error
-    return _not_empty(Stream(path, raw, size, progress))
+    return not_empty(Stream(path, raw, size, progress))
 
 
 def from_bytes(label: str, data: bytes) -> Stream:
@@ -141,10 +144,15 @@ def from_bytes(label: str, data: bytes) -> Stream:
     Raises:
         CaptureError: There are none.
     """
-    return _not_empty(Stream(label, io.BytesIO(data), len(data)))
+    return not_empty(Stream(label, io.BytesIO(data), len(data)))
 
 
-def _not_empty(stream: Stream) -> Stream:
+def not_empty(stream: Stream) -> Stream:
+    """The stream itself.
+
+    Raises:
+        CaptureError: There is nothing in it.
+    """
     if not stream.head().strip():
         what = "gzip data of nothing" if stream.gzipped else "the file is empty"
         stream.close()

@@ -1,0 +1,124 @@
+"""From paths to captures with roles; what cannot be read is an error beside the rest, not the end of it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from tracekit.errors import TracekitError, UsageError
+from tracekit.link import borrow_signatures
+from tracekit.phase import wants_frame
+from tracekit.pipeline.options import Options
+from tracekit.readers import read_source
+from tracekit.readers.discover import Source, discover
+from tracekit.tables import Capture, Role
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A capture that could not be read."""
+
+    path: str
+    code: str
+    message: str
+    hint: str
+
+    @classmethod
+    def of(cls, path: str, error: TracekitError) -> "Failure":
+        """The failure that an error is."""
+        return cls(path, error.code, error.message, error.hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """One capture, what it contributes, and how that is known."""
+
+    capture: Capture
+    role: Role
+    evidence: str
+    run: Path | None = None
+
+
+def load(paths: Sequence[str], options: Options) -> tuple[list[Loaded], list[Failure]]:
+    """Read all captures behind the paths, donors included.
+
+    Raises:
+        UsageError: The captures cannot be parts of one run.
+    """
+    loaded: list[Loaded] = []
+    failures: list[Failure] = []
+    wanted = partial(wants_frame, extra=options.data)
+    for path, given in (*((path, None) for path in paths), *((path, Role.DONOR) for path in options.donors)):
+        try:
+            sources = discover(path)
+        except TracekitError as error:
+            failures.append(Failure.of(path, error))
+            continue
+        for source in sources:
+            try:
+                captures = read_source(source, keep_frame=wanted, progress=options.progress)
+            except TracekitError as error:
+                failures.append(Failure.of(source.label, error))
+                continue
+            loaded += [_with_role(source, capture, given, merged=len(captures) > 1) for capture in captures]
+    return loaded, failures
+
+
+def _with_role(source: Source, capture: Capture, given: Role | None, *, merged: bool) -> Loaded:
+    if given is not None:
+        return Loaded(capture, given, "given with --donor")
+    if source.role is not None:
+        return Loaded(capture, source.role, "named by the folder's manifest", source.run)
+    if merged:
+        return Loaded(capture, Role.RANK, "rank label on the process ids")
+    return Loaded(capture, Role.TIMING, "the only capture")
+
+
+def assign_roles(loaded: Iterable[Loaded]) -> list[Loaded]:
+    """Roles of captures given side by side: ranks of one job, or slices of one recording.
+
+    Raises:
+        UsageError: Two captures are neither; they are runs to compare.
+    """
+    parts = list(loaded)
+    timed = [part for part in parts if part.role is Role.TIMING]
+    if len(timed) <= 1:
+        return parts
+    ranks = [part.capture.info.rank for part in timed]
+    if None not in ranks and len(set(ranks)) == len(ranks):
+        role, evidence = Role.RANK, "distinct ranks in distributedInfo"
+    elif _slices(timed):
+        role, evidence = Role.SLICE, "same devices, and windows that do not overlap"
+    else:
+        raise UsageError(
+            f"{len(timed)} captures that are neither ranks of one job nor slices of one recording",
+            hint="report them one by one; to see what changed between them, use `tracekit compare`",
+        )
+    return [replace(part, role=role, evidence=evidence) if part.role is Role.TIMING else part for part in parts]
+
+
+def _slices(timed: list[Loaded]) -> bool:
+    devices = {tuple((device.name, device.sm_count) for device in part.capture.info.devices) for part in timed}
+    windows = sorted(window for part in timed if (window := _window(part.capture)) is not None)
+    disjoint = all(first[1] <= second[0] for first, second in zip(windows, windows[1:], strict=False))
+    return len(devices) == 1 and len(windows) == len(timed) and disjoint
+
+
+def _window(capture: Capture) -> tuple[int, int] | None:
+    events = capture.device_events if len(capture.device_events) else capture.ops
+    if events.empty:
+        return None
+    return int(events["ts_ns"].min()), int((events["ts_ns"] + events["dur_ns"]).max())
+
+
+def with_shapes(loaded: list[Loaded]) -> list[Loaded]:
+    """The captures whose times count, each with the signatures that its run's shape pass lends."""
+    shapes = {part.run: part for part in loaded if part.role is Role.SHAPES}
+    out = []
+    for part in loaded:
+        if part.role in {Role.SHAPES, Role.DONOR}:
+            continue
+        lender = shapes.get(part.run) if part.run is not None else None
+        out.append(part if lender is None else replace(part, capture=borrow_signatures(part.capture, lender.capture).capture))
+    # A shape pass without its timing pass is better than nothing, and its times are said to be inflated.
+    return out or [part for part in loaded if part.role is Role.SHAPES]

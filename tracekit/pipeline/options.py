@@ -1,0 +1,30 @@
+"""What a user may choose about an analysis."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tracekit.readers.source import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Choices of one analysis; every default is "what the captures say".
+
+    Attributes:
+        data: Folders of the user's own rows of data.
+        device: Name of the device whose ceilings apply.
+        peaks: Given peaks by word (bf16, vector …) [FLOP/s].
+        dram: Given DRAM bandwidth [byte/s].
+        model: Model preset or path of a config.json, for kernels without recorded shapes.
+        donors: Captures whose recorded shapes stand in for missing ones.
+        progress: Called while reading, with raw bytes read and the size, by capture label.
+    """
+
+    data: tuple[Path, ...] = ()
+    device: str | None = None
+    peaks: Mapping[str, float] = field(default_factory=dict)
+    dram: float | None = None
+    model: str | None = None
+    donors: tuple[str, ...] = ()
+    progress: "Progress | None" = None
