@@ -1,0 +1,83 @@
+"""Whose time is it: each instant of a device is given to one kernel, and sums over kernels are sums of time."""
+
+import numpy as np
+import pandas as pd
+
+from tracekit.intervals import exclusive
+from tracekit.roofline.apply import Floats, column, compute_ns
+from tracekit.tables import Kind
+from tracekit.tables.ceilings import Ceilings
+
+NS = 1e9
+
+
+def accounted(kernels: pd.DataFrame, ceilings: Ceilings) -> pd.DataFrame:
+    """The kernels with the figures that every sum of a report is made from.
+
+    Args:
+        kernels: KERNELS with the internal columns `peak`, `weight_bytes`, `kv_bytes` where known.
+        ceilings: Those of the device.
+
+    Returns:
+        A frame in the same order, with text columns as in the input, and:
+        own_ns: exclusive time [ns]: an overlap between streams of a device is given to the kernel that started
+            first; on rows of kind cpu_op the self time as it is.
+        known_ns: the same among the kernels whose FLOPs and bytes are both known, 0 for the others [ns].
+        known_dur_ns: dur_ns of those, 0 for the others [ns].
+        known_flops, known_bytes, known_traffic: work of those [FLOP, byte, byte]; traffic is measured bytes
+            where there are any, else modelled ones.
+        compute_ns: least time of known_flops at the compute roof [ns]; NaN where the roof is unknown.
+    """
+    flops, moved, measured = (column(kernels, name) for name in ("flops", "dram_bytes", "dram_bytes_hw"))
+    known = ~np.isnan(flops) & ~np.isnan(moved)
+    out = kernels.copy()
+    out["own_ns"] = _own(kernels, np.ones(len(kernels), dtype=bool))
+    out["known_ns"] = _own(kernels, known)
+    out["known_dur_ns"] = np.where(known, column(kernels, "dur_ns"), 0.0)
+    out["known_flops"] = np.where(known, flops, np.nan)
+    out["known_bytes"] = np.where(known, moved, np.nan)
+    out["known_traffic"] = np.where(known, np.where(np.isnan(measured), moved, measured), np.nan)
+    out["compute_ns"] = np.where(known, compute_ns(kernels, ceilings), np.nan)
+    return out
+
+
+def _own(kernels: pd.DataFrame, chosen: np.ndarray) -> np.ndarray:
+    """Exclusive time of the chosen rows [ns], 0 for the others; devices of one rank are apart from each other."""
+    dur = kernels["dur_ns"].to_numpy(dtype=np.int64)
+    own = np.where(chosen & (kernels["kind"] == Kind.CPU_OP).to_numpy(dtype=bool), dur, 0)
+    on_device = chosen & (kernels["kind"] != Kind.CPU_OP).to_numpy(dtype=bool)
+    if not on_device.any():
+        return own
+    starts = kernels["ts_ns"].to_numpy(dtype=np.int64)
+    place = kernels[["rank", "device"]].apply(lambda values: pd.factorize(values)[0])
+    where = place["rank"].to_numpy() * (place["device"].max() + 2) + place["device"].to_numpy()
+    for one in np.unique(where[on_device]):
+        rows = np.flatnonzero(on_device & (where == one))
+        own[rows] = exclusive(starts[rows], starts[rows] + dur[rows])
+    return own
+
+
+def ratio(over: float, under: float) -> float | None:
+    """A quotient, or None where either side is unknown or the divisor is not positive."""
+    if np.isnan(over) or np.isnan(under) or under <= 0:
+        return None
+    return float(over / under)
+
+
+def total(values: pd.Series) -> float:
+    """The sum of what is known; NaN where nothing is."""
+    return float(values.sum(min_count=1))
+
+
+def shares(words: pd.Series, times: pd.Series, none: str = "none") -> dict[str, float]:
+    """Share of the time by word, largest first; nulls count under `none`, words without time are left out."""
+    sums = times.groupby(words.astype(object).fillna(none), sort=True).sum()
+    sums = sums[sums > 0].sort_values(ascending=False, kind="stable")
+    whole = float(sums.sum())
+    return {str(word): float(value) / whole for word, value in sums.items()}
+
+
+def weighted(values: Floats, weights: Floats) -> float | None:
+    """The mean of the known values by weight; None where there is none."""
+    known = ~np.isnan(values) & (weights > 0)
+    return float(np.average(values[known], weights=weights[known])) if known.any() else None

@@ -1,0 +1,182 @@
+"""The summary of a report, as `report --json` and summary.json give it: declared once, with units and meanings.
+
+The JSON schema and the reference page are generated from these declarations.
+"""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+SCHEMA_VERSION = 1
+
+Share = Annotated[float | None, Meta(description="A share, 0 to 1; null where unknown.")]
+Shares = Annotated[
+    dict[str, float], Meta(description="Shares of the time by word; they sum to 1 where there is time.")
+]
+Nanoseconds = Annotated[int, Meta(description="Time [ns].")]
+Flops = Annotated[
+    float | None, Meta(description="Useful operations by the model [FLOP]; a multiply-add is two.")
+]
+Bytes = Annotated[float | None, Meta(description="Minimum traffic by the model, a lower bound [byte].")]
+MeasuredBytes = Annotated[
+    float | None, Meta(description="Traffic measured by hardware counters [byte]; null without.")
+]
+FlopRate = Annotated[
+    float | None, Meta(description="Useful operations over time of the kernels whose work is known [FLOP/s].")
+]
+ByteRate = Annotated[
+    float | None,
+    Meta(description="Measured bytes where there are any, else modelled ones, over the same time [byte/s]."),
+]
+Intensity = Annotated[float | None, Meta(description="flops over modelled dram_bytes [FLOP/byte].")]
+Text = Annotated[str, Meta(description="Text for a reader.")]
+
+
+class DeviceUsed(Struct, frozen=True):
+    """The device, as the capture names it, and the row of the device table it was matched to."""
+
+    name: str | None = None
+    matched: str | None = None
+    match: str | None = None
+
+
+class RoofRow(Struct, frozen=True):
+    """One ceiling: FLOP/s for a dtype or `vector`, byte/s for `dram`."""
+
+    measured: float | None
+    spec: float | None
+    source: str
+    status: Annotated[
+        str, Meta(description="Trust in the spec: checked, single, conflict, unverified; or measured, given.")
+    ]
+
+
+class CaptureUsed(Struct, frozen=True):
+    """A capture and what it contributed."""
+
+    path: str
+    role: Annotated[str, Meta(description="timing, shapes, donor, counters, rank or slice.")]
+    evidence: Text
+
+
+class PhaseRow(Struct, frozen=True):
+    """One phase: its time, rates against the roofs, and what bounds it."""
+
+    phase: str
+    time_ns: Annotated[int, Meta(description="Exclusive kernel time: an overlap is assigned once [ns].")]
+    wall_ns: Annotated[
+        int, Meta(description="Sum of the step windows, or the span of the kernels without steps [ns].")
+    ]
+    wall_from: Annotated[Literal["steps", "span"], Meta(description="Which of the two wall_ns is.")]
+    share: Annotated[float, Meta(description="Share of all exclusive time.")]
+    n_steps: int
+    n_kernels: int
+    work_known: Annotated[
+        float, Meta(description="Share of time_ns whose kernels have known FLOPs and bytes.")
+    ]
+    flops: Flops
+    dram_bytes: Bytes
+    dram_bytes_hw: MeasuredBytes
+    flops_per_s: FlopRate
+    dram_bytes_per_s: ByteRate
+    arithmetic_intensity: Intensity
+    compute_roof_share: Annotated[
+        float | None,
+        Meta(description="Time at the compute roofs over time of known work: % of the compute ceiling."),
+    ]
+    dram_roof_share: Annotated[float | None, Meta(description="dram_bytes_per_s over the DRAM ceiling.")]
+    mfu: Annotated[
+        float | None,
+        Meta(
+            description="Sum over dtypes of flops over peak, over wall_ns; a lower bound where work is unknown."
+        ),
+    ]
+    mbu: Annotated[float | None, Meta(description="Weight and KV bytes over (wall_ns times DRAM ceiling).")]
+    weight_bytes: Bytes
+    kv_bytes: Bytes
+    tokens: Annotated[int | None, Meta(description="Query tokens of its steps.")]
+    tokens_per_s: Annotated[
+        float | None, Meta(description="tokens over wall_ns of the steps that say theirs [token/s].")
+    ]
+    idle_ns: Annotated[dict[str, int], Meta(description="Idle time inside its steps, by cause [ns].")]
+    bottlenecks: Shares
+    evidence: Annotated[
+        dict[str, float], Meta(description="How the phase is known: shares of time_ns by kind.")
+    ]
+    work_sources: Annotated[
+        dict[str, float], Meta(description="Where FLOPs come from: shares of time_ns; `none` where unknown.")
+    ]
+
+
+class FamilyRow(Struct, frozen=True):
+    """One kernel family in one phase."""
+
+    family: str
+    phase: str
+    time_ns: Nanoseconds
+    share: Annotated[float, Meta(description="Share of all exclusive time.")]
+    count: int
+    flops: Flops
+    dram_bytes: Bytes
+    bottlenecks: Shares
+
+
+class Coverage(Struct, frozen=True):
+    """Shares of exclusive time that each stage could say something about."""
+
+    linked: Share
+    phase_known: Share
+    work_known: Share
+    classified: Share
+
+
+class FindingRow(Struct, frozen=True):
+    """One thing that could be won, most recoverable time first."""
+
+    title: str
+    phase: str
+    kernels: list[str]
+    recoverable_ns: Annotated[float, Meta(description="Time that the steps could lose at most [ns].")]
+    confidence: float
+    evidence: Text
+    next_step: Text
+
+
+class QualityRow(Struct, frozen=True):
+    """One thing that was repaired, dropped or missing."""
+
+    rank: int | None
+    code: str
+    count: int
+    time_ns: int | None
+    message: Text
+
+
+class ErrorRow(Struct, frozen=True):
+    """A capture that could not be read, beside those that could."""
+
+    path: str
+    code: str
+    message: Text
+    hint: Text
+
+
+class Summary(Struct, frozen=True):
+    """A report's summary."""
+
+    schema_version: int
+    device: DeviceUsed
+    roofs: Annotated[
+        dict[str, RoofRow], Meta(description="By dtype word, `vector` and `dram`; absent where unknown.")
+    ]
+    roof_used: Annotated[
+        Literal["measured", "spec"] | None,
+        Meta(description="`measured` where every ceiling used was; null where none is known."),
+    ]
+    captures: list[CaptureUsed]
+    phases: list[PhaseRow]
+    families: list[FamilyRow]
+    coverage: Coverage
+    findings: list[FindingRow]
+    quality: list[QualityRow]
+    errors: list[ErrorRow]

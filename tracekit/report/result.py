@@ -1,0 +1,95 @@
+"""What an analysis gives: the public tables, and the summary made from them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import msgspec
+import pandas as pd
+
+from tracekit.report.accounting import accounted
+from tracekit.report.contract import CaptureUsed, DeviceUsed, Summary
+from tracekit.report.summary import summarise
+from tracekit.tables import KERNELS
+from tracekit.tables.ceilings import Ceilings
+
+
+class FindingLike(Protocol):
+    """What the report needs of a finding; see `FindingRow` for the meanings."""
+
+    title: str
+    phase: str
+    kernels: tuple[str, ...]
+    recoverable_ns: float
+    confidence: float
+    evidence: str
+    next_step: str
+
+
+class ErrorLike(Protocol):
+    """What the report needs of a capture that could not be read."""
+
+    path: str
+    code: str
+    message: str
+    hint: str
+
+
+# Not slotted: the summary is made once, when first asked for, and kept.
+@dataclass(frozen=True)
+class Result:
+    """An analysis.
+
+    Attributes:
+        all_kernels: KERNELS with the internal columns `peak`, `weight_bytes` and `kv_bytes`.
+        steps: STEPS.
+        gaps: GAPS.
+        quality: QUALITY.
+        ceilings: Those of the device.
+        device: Name and match of the device.
+        captures: What was read, and what each capture contributed.
+        findings: What could be won, most first.
+        errors: Captures that could not be read.
+    """
+
+    all_kernels: pd.DataFrame
+    steps: pd.DataFrame
+    gaps: pd.DataFrame
+    quality: pd.DataFrame
+    ceilings: Ceilings = Ceilings()
+    device: DeviceUsed = DeviceUsed()
+    captures: tuple[CaptureUsed, ...] = ()
+    findings: tuple[FindingLike, ...] = ()
+    errors: tuple[ErrorLike, ...] = ()
+
+    @cached_property
+    def kernels(self) -> pd.DataFrame:
+        """The public KERNELS table."""
+        return KERNELS.conform(self.all_kernels)
+
+    @cached_property
+    def rows(self) -> pd.DataFrame:
+        """Kernels with exclusive time and known work, as `accounting.accounted` gives them."""
+        return accounted(self.all_kernels, self.ceilings)
+
+    @cached_property
+    def overview(self) -> Summary:
+        """The summary as typed rows."""
+        return summarise(
+            self.rows,
+            self.steps,
+            self.gaps,
+            self.quality,
+            self.ceilings,
+            device=self.device,
+            captures=self.captures,
+            findings=self.findings,
+            errors=self.errors,
+        )
+
+    @cached_property
+    def summary(self) -> Mapping[str, Any]:
+        """The summary as plain dicts and lists: what `report --json` writes."""
+        plain: dict[str, Any] = msgspec.to_builtins(self.overview)
+        return plain

@@ -1,0 +1,228 @@
+"""The summary of a report: what DESIGN calls `report --json`, from the public tables.
+
+Rates are sums of work over sums of time, never means of rates, and count only kernels whose work is known; the
+share of the time that this is stands beside them.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from tracekit.report.accounting import NS, ratio, shares, total
+from tracekit.report.contract import (
+    SCHEMA_VERSION,
+    CaptureUsed,
+    Coverage,
+    DeviceUsed,
+    ErrorRow,
+    FamilyRow,
+    FindingRow,
+    PhaseRow,
+    QualityRow,
+    RoofRow,
+    Summary,
+)
+from tracekit.roofline.apply import mbu, mfu
+from tracekit.tables import Bottleneck, Kind, Phase
+from tracekit.tables.ceilings import Ceilings, Roof
+
+
+def summarise(
+    rows: pd.DataFrame,
+    steps: pd.DataFrame,
+    gaps: pd.DataFrame,
+    quality: pd.DataFrame,
+    ceilings: Ceilings,
+    *,
+    device: DeviceUsed,
+    captures: Sequence[CaptureUsed] = (),
+    findings: Iterable[Any] = (),
+    errors: Iterable[Any] = (),
+) -> Summary:
+    """The summary of one report.
+
+    Args:
+        rows: Kernels as `accounting.accounted` gives them.
+        steps: STEPS.
+        gaps: GAPS.
+        quality: QUALITY.
+        ceilings: Those of the device.
+        device: Name and match of the device.
+        captures: What was read, and what each capture contributed.
+        findings: Objects with the fields of `FindingRow`.
+        errors: Objects with the fields of `ErrorRow`.
+    """
+    whole = int(rows["own_ns"].sum())
+    return Summary(
+        schema_version=SCHEMA_VERSION,
+        device=device,
+        roofs=dict(_roofs(ceilings)),
+        roof_used=roof_used(rows, ceilings),
+        captures=list(captures),
+        phases=[_phase(phase, rows, steps, gaps, ceilings, whole) for phase in _present(rows, steps)],
+        families=list(_families(rows, whole)),
+        coverage=_coverage(rows),
+        findings=[_finding(finding) for finding in findings],
+        quality=list(_quality(quality)),
+        errors=[msgspec.convert(error, ErrorRow, from_attributes=True) for error in errors],
+    )
+
+
+def _finding(finding: Any) -> FindingRow:
+    return FindingRow(
+        title=finding.title,
+        phase=str(finding.phase),
+        kernels=[str(name) for name in finding.kernels],
+        recoverable_ns=float(finding.recoverable_ns),
+        confidence=float(finding.confidence),
+        evidence=finding.evidence,
+        next_step=finding.next_step,
+    )
+
+
+def _roofs(ceilings: Ceilings) -> Iterator[tuple[str, RoofRow]]:
+    for word, roof in (*sorted(ceilings.peaks.items()), ("dram", ceilings.dram)):
+        if roof.used is not None:
+            yield word, RoofRow(roof.measured, roof.spec, roof.source, roof.status)
+
+
+def roofs_in_force(rows: pd.DataFrame, ceilings: Ceilings) -> dict[str, Roof]:
+    """The roofs that kernels of this report were held against, by word; DRAM last."""
+    used = sorted(str(word) for word in rows["peak"].dropna().unique()) if "peak" in rows else []
+    found = {word: ceilings.peak(word) for word in used} | {"dram": ceilings.dram}
+    return {word: roof for word, roof in found.items() if roof.used is not None}
+
+
+def roof_used(rows: pd.DataFrame, ceilings: Ceilings) -> Any:
+    """`measured` where every roof in force is, `spec` where one is not, None where there is none."""
+    found = roofs_in_force(rows, ceilings)
+    if not found:
+        return None
+    return "measured" if all(roof.is_measured for roof in found.values()) else "spec"
+
+
+def _present(rows: pd.DataFrame, steps: pd.DataFrame) -> list[str]:
+    """Phases that occur, in the order of the enumeration; steps of no time (an empty one) add none."""
+    seen = set(rows["phase"].unique()) | set(steps.loc[steps["n_kernels"] > 0, "phase"].unique())
+    return [str(phase) for phase in Phase if str(phase) in seen]
+
+
+def _phase(
+    phase: str, rows: pd.DataFrame, steps: pd.DataFrame, gaps: pd.DataFrame, ceilings: Ceilings, whole: int
+) -> PhaseRow:
+    part, own_steps = rows[rows["phase"] == phase], steps[steps["phase"] == phase]
+    time, known = int(part["own_ns"].sum()), float(part["known_ns"].sum())
+    wall, wall_from = _wall(part, own_steps)
+    flops, traffic = total(part["known_flops"]), total(part["known_traffic"])
+    tokens, token_wall = _tokens(own_steps)
+    bandwidth = ceilings.dram.used or float("nan")
+    return PhaseRow(
+        phase=phase,
+        time_ns=time,
+        wall_ns=wall,
+        wall_from=wall_from,
+        share=time / whole if whole else 0.0,
+        n_steps=len(own_steps),
+        n_kernels=len(part),
+        work_known=_share_of(part["known_flops"].notna(), part["own_ns"]) or 0.0,
+        flops=_or_none(total(part["flops"])),
+        dram_bytes=_or_none(total(part["dram_bytes"])),
+        dram_bytes_hw=_or_none(total(part["dram_bytes_hw"])),
+        flops_per_s=ratio(flops * NS, known),
+        dram_bytes_per_s=ratio(traffic * NS, known),
+        arithmetic_intensity=ratio(flops, total(part["known_bytes"])),
+        compute_roof_share=ratio(total(part["compute_ns"]), known),
+        dram_roof_share=ratio(traffic / bandwidth * NS, known),
+        mfu=mfu(part, wall, ceilings),
+        mbu=mbu(part, wall, ceilings),
+        weight_bytes=_or_none(_total_of(part, "weight_bytes")),
+        kv_bytes=_or_none(_total_of(part, "kv_bytes")),
+        tokens=tokens,
+        tokens_per_s=None if tokens is None else ratio(tokens * NS, token_wall),
+        idle_ns=_idle(gaps, own_steps),
+        bottlenecks=shares(part["bottleneck"], part["own_ns"]),
+        evidence=shares(part["phase_evidence"], part["own_ns"]),
+        work_sources=shares(part["flops_source"], part["own_ns"]),
+    )
+
+
+def _wall(part: pd.DataFrame, own_steps: pd.DataFrame) -> tuple[int, Any]:
+    """The time that a phase took [ns] and what it was taken from."""
+    if len(own_steps) and (window := int(own_steps["dur_ns"].sum())):
+        return window, "steps"
+    if part.empty:
+        return 0, "span"
+    place = [part["rank"], part["device"]]
+    first = part["ts_ns"].groupby(place, dropna=False).min()
+    last = (part["ts_ns"] + part["dur_ns"]).groupby(place, dropna=False).max()
+    return int((last - first).sum()), "span"
+
+
+def _tokens(steps: pd.DataFrame) -> tuple[int | None, float]:
+    """Query tokens of the steps that say theirs, and the wall time of those [ns]."""
+    tokens = steps[["context_tokens", "generation_tokens"]].sum(axis=1, min_count=1)
+    said = tokens.notna()
+    if not said.any():
+        return None, float("nan")
+    return int(tokens[said].sum()), float(steps.loc[said, "dur_ns"].sum())
+
+
+def _idle(gaps: pd.DataFrame, own_steps: pd.DataFrame) -> dict[str, int]:
+    inside = gaps[gaps["step_id"].isin(own_steps["step_id"])]
+    sums = inside["dur_ns"].groupby(inside["cause"].astype(object)).sum().sort_values(ascending=False)
+    return {str(cause): int(value) for cause, value in sums.items() if value > 0}
+
+
+def _families(rows: pd.DataFrame, whole: int) -> Iterator[FamilyRow]:
+    groups = rows.groupby(["family", "phase"], observed=True)
+    order = groups["own_ns"].sum().sort_values(ascending=False, kind="stable").index
+    members = groups.indices
+    for family, phase in order:
+        part = rows.iloc[members[family, phase]]
+        time = int(part["own_ns"].sum())
+        yield FamilyRow(
+            family=str(family),
+            phase=str(phase),
+            time_ns=time,
+            share=time / whole if whole else 0.0,
+            count=len(part),
+            flops=_or_none(total(part["flops"])),
+            dram_bytes=_or_none(total(part["dram_bytes"])),
+            bottlenecks=shares(part["bottleneck"], part["own_ns"]),
+        )
+
+
+def _coverage(rows: pd.DataFrame) -> Coverage:
+    own = rows["own_ns"]
+    linked = rows["launch_ts_ns"].notna() | (rows["kind"] == Kind.CPU_OP)
+    return Coverage(
+        linked=_share_of(linked, own),
+        phase_known=_share_of(rows["phase"] != Phase.UNKNOWN, own),
+        work_known=_share_of(rows["known_flops"].notna(), own),
+        classified=_share_of(rows["bottleneck"] != Bottleneck.UNKNOWN, own),
+    )
+
+
+def _quality(quality: pd.DataFrame) -> Iterator[QualityRow]:
+    columns = (quality[name].astype(object) for name in ("rank", "code", "count", "time_ns", "message"))
+    for rank, code, count, time, message in zip(*columns, strict=True):
+        yield QualityRow(_int(rank), str(code), int(count), _int(time), str(message))
+
+
+def _int(value: Any) -> int | None:
+    return None if pd.isna(value) else int(value)
+
+
+def _share_of(chosen: pd.Series, own: pd.Series) -> float | None:
+    return ratio(float(own[chosen.to_numpy(dtype=bool)].sum()), float(own.sum()))
+
+
+def _total_of(part: pd.DataFrame, name: str) -> float:
+    return total(part[name].astype("float64")) if name in part else float("nan")
+
+
+def _or_none(value: float) -> float | None:
+    return None if np.isnan(value) else value
