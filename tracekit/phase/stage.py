@@ -1,0 +1,198 @@
+"""The phase stage: from linked kernels to steps, and to a phase for each kernel."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from tracekit.intervals import Ints
+from tracekit.phase.attribute import (
+    OTHER_THREAD_CONFIDENCE,
+    POST_STEP_CONFIDENCE,
+    STREAM_ORDER_CONFIDENCE,
+    Attribution,
+    launches,
+)
+from tracekit.phase.engine import how_to_record, recognise
+from tracekit.phase.grammar import COUNTS, rules
+from tracekit.phase.hosts import locate
+from tracekit.phase.resolve import Resolved, resolve
+from tracekit.phase.steps import Marks, inner_spans, read_marks
+from tracekit.phase.sums import SIDES, complete, request_sums, to_integers
+from tracekit.phase.windows import graph_launches, windows
+from tracekit.tables import LLM_PHASES, STEPS, Capture, Linked, Phase, QualityNote
+
+Texts = npt.NDArray[np.object_]
+Floats = npt.NDArray[np.float64]
+
+TRAINING_CONFIDENCE = 0.95
+TRIED = "step annotations, engine spans, Python frames, attention and sampling ops, graph replays"
+CEILING = {
+    "post_step": POST_STEP_CONFIDENCE,
+    "other_thread": OTHER_THREAD_CONFIDENCE,
+    "stream_order": STREAM_ORDER_CONFIDENCE,
+}
+FILLED = tuple(
+    name
+    for name in STEPS.names
+    if name not in {"flops", "dram_bytes", "weight_bytes", "kv_bytes", "mfu", "mbu"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Phased:
+    """The output of the phase stage.
+
+    Attributes:
+        kernels: The kernels given, with step_id, phase, phase_confidence, phase_evidence and flags.
+        steps: STEPS, as far as this stage can know it: work and rates are null.
+        quality: What could not be told, and where evidence disagreed.
+    """
+
+    kernels: pd.DataFrame
+    steps: pd.DataFrame
+    quality: tuple[QualityNote, ...] = ()
+
+
+def label(kernels: pd.DataFrame, capture: Capture, linked: Linked, extra: tuple[Path, ...] = ()) -> Phased:
+    """Find the engine steps of one capture and give each kernel the phase of the step that launched it.
+
+    Args:
+        kernels: LINKED rows with the taxonomy's columns `family`, `phase_hint`, `phase_hint_weight`.
+        capture: The capture they come from.
+        linked: Its link result, for the ops.
+        extra: Folders given with `--data`.
+
+    Raises:
+        RegistryError: A row of `data/engines` is malformed.
+        TableError: The steps found break the contract of STEPS.
+    """
+    known = rules(extra)
+    marks = read_marks(capture, known)
+    engine = recognise(capture, kernels, known)
+    resolved = resolve(kernels, capture, linked, marks)
+    order = np.argsort(resolved.steps.start, kind="stable")
+    steps = _steps_table(kernels, capture, resolved, engine)
+    labelled = _label_kernels(kernels, marks, resolved, np.argsort(order))
+    steps = steps.iloc[order].reset_index(drop=True).assign(step_id=np.arange(len(order), dtype=np.int64))
+    notes = (*resolved.quality, *_notes(labelled, resolved, how_to_record(known, engine)))
+    return Phased(labelled, STEPS.check(STEPS.conform(steps), FILLED), notes)
+
+
+def _steps_table(
+    kernels: pd.DataFrame, capture: Capture, resolved: Resolved, engine: str | None
+) -> pd.DataFrame:
+    table, steps = resolved.table, resolved.steps
+    window = windows(kernels, resolved.found, steps)
+    counts = complete(table[list(COUNTS)])
+    idle = (window["n_kernels"] == 0) & (table["phase"] == str(Phase.UNKNOWN))
+    whole = pd.concat([table.drop(columns=list(COUNTS)), window, request_sums(counts)], axis=1).assign(
+        step_id=np.arange(len(steps), dtype=np.int64),
+        rank=pd.array([capture.info.rank] * len(steps), dtype="Int32"),
+        engine=table["engine"] if engine is None else engine,
+        phase=table["phase"].where(~idle, str(Phase.OTHER)),
+        flags=_step_flags(table["flags"], window),
+        n_graph_launches=graph_launches(capture, steps),
+    )
+    for side in SIDES:
+        for what in ("requests", "tokens"):
+            whole[f"{side}_{what}"] = to_integers(counts[f"{side}_{what}"])
+    return whole
+
+
+def _step_flags(flags: pd.Series, window: pd.DataFrame) -> pd.Series:
+    bare = (window["n_kernels"] == 0) & ~flags.str.contains("empty")
+    return flags.where(~bare, flags.where(flags == "", flags + ",") + "no_kernels").where(
+        lambda text: text != "", None
+    )
+
+
+def _label_kernels(kernels: pd.DataFrame, marks: Marks, resolved: Resolved, rank: Ints) -> pd.DataFrame:
+    """The kernels with step, phase, confidence, evidence and flags."""
+    found, table = resolved.found, resolved.table
+    has = found.step >= 0
+    phase = np.full(len(kernels), str(Phase.UNKNOWN), dtype=object)
+    sure = np.zeros(len(kernels))
+    word = np.full(len(kernels), "none", dtype=object)
+    if has.any():
+        at = found.step[has]
+        phase[has], word[has] = (
+            table["phase"].to_numpy(dtype=object)[at],
+            table["evidence"].to_numpy(dtype=object)[at],
+        )
+        ceiling = pd.Series(found.how[has]).map(CEILING).fillna(1.0).to_numpy(dtype=float)
+        sure[has] = np.minimum(table["confidence"].to_numpy(dtype=float)[at], ceiling)
+        indirect = has & (found.how != "inside") & (phase != str(Phase.UNKNOWN))
+        word[indirect] = found.how[indirect]
+    _apply_inner(phase, sure, word, kernels, marks, resolved)
+    trained = resolved.training
+    phase[trained], sure[trained], word[trained] = str(Phase.OTHER), TRAINING_CONFIDENCE, "training"
+    word[found.before_window] = "before_window"
+    return kernels.assign(
+        step_id=pd.arrays.IntegerArray(
+            np.where(has, rank[found.step] if len(rank) else -1, 0).astype(np.int64), ~has
+        ),
+        phase=pd.Categorical(phase, categories=[str(each) for each in Phase]),
+        phase_confidence=sure,
+        phase_evidence=pd.Categorical(word),
+        flags=_kernel_flags(kernels, found),
+    )
+
+
+def _apply_inner(
+    phase: Texts, sure: Floats, word: Texts, kernels: pd.DataFrame, marks: Marks, resolved: Resolved
+) -> None:
+    """Overwrite, in place, the labels of kernels launched inside a draft or verification of a step."""
+    spans = inner_spans(marks, resolved.steps)
+    launched = launches(kernels)
+    at, _ = locate(spans, launched.thread, launched.time)
+    hit = (at >= 0) & (resolved.found.how == "inside")
+    readings = [spans.readings[slot] for slot in spans.reading[at[hit]]]
+    phase[hit] = [str(reading.phase) for reading in readings]
+    sure[hit] = [reading.confidence for reading in readings]
+    word[hit] = [reading.rule.evidence for reading in readings]
+
+
+def _kernel_flags(kernels: pd.DataFrame, found: Attribution) -> pd.Categorical:
+    flags = kernels["flags"].astype(object)
+    early = found.before_window
+    text = flags.where(
+        ~early, flags.where(flags.isna(), flags.astype(str) + ",").fillna("") + "before_window"
+    )
+    return pd.Categorical(text)
+
+
+def _notes(kernels: pd.DataFrame, resolved: Resolved, hint: str) -> list[QualityNote]:
+    notes = []
+    phases = {str(phase) for phase in LLM_PHASES}
+    setup = bool((resolved.table["evidence"] == "setup").any())
+    if not (setup or resolved.table["phase"].isin(phases).any() or resolved.training.any()):
+        text = f"0 steps found; tried {TRIED}. To record with annotations: {hint}"
+        notes.append(QualityNote("no_steps", 0, text))
+    elif resolved.origin not in {"", "annotation"}:
+        text = f"steps carry no annotation: they were found from {resolved.origin}. To record with annotations: {hint}"
+        notes.append(QualityNote("steps_inferred", len(resolved.table), text))
+    unknown = (kernels["phase"] == str(Phase.UNKNOWN)).to_numpy(dtype=bool)
+    for code, rows, text in (
+        (
+            "before_window",
+            resolved.found.before_window,
+            "kernels were launched before the window: their phase is unknown",
+        ),
+        ("phase_unknown", unknown & ~resolved.found.before_window, "kernels have no phase: nothing tells it"),
+    ):
+        if rows.any():
+            notes.append(QualityNote(code, int(rows.sum()), text, int(kernels.loc[rows, "dur_ns"].sum())))
+    if resolved.training.any():
+        time = int(kernels.loc[resolved.training, "dur_ns"].sum())
+        notes.append(
+            QualityNote(
+                "training",
+                int(resolved.training.sum()),
+                "kernels of training work have the phase other",
+                time,
+            )
+        )
+    return notes

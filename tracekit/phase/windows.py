@@ -1,0 +1,103 @@
+"""The device window of each step: start, length, busy time, counts of kernels and graph replays."""
+
+import numpy as np
+import pandas as pd
+
+from tracekit.intervals import Ints
+from tracekit.phase.attribute import Attribution
+from tracekit.phase.hosts import Spans, locate
+from tracekit.tables import Capture, Kind
+
+GRAPH_LAUNCH = r"^(?:cuda|hip)GraphLaunch"
+
+
+def windows(kernels: pd.DataFrame, found: Attribution, steps: Spans) -> pd.DataFrame:
+    """The device window of each step, on the stream where it spent most time.
+
+    A lone early kernel on another stream would stretch the window of a step that an asynchronous engine
+    launched long before it ran. A step without device work has its host range.
+
+    Returns:
+        One row a step: device, ts_ns, dur_ns, busy_ns, n_kernels, n_post_step_kernels.
+    """
+    work = kernels["kind"].isin([str(Kind.KERNEL), str(Kind.CPU_OP)]).to_numpy(dtype=bool)
+    after = found.how == "post_step"
+    table = pd.DataFrame(
+        {
+            "ts_ns": steps.start,
+            "dur_ns": np.maximum(steps.end - steps.start, 0),
+            "busy_ns": np.zeros(len(steps), np.int64),
+            "n_kernels": _tally(found.step[work & ~after], len(steps)),
+            "n_post_step_kernels": _tally(found.step[work & after], len(steps)),
+            "device": pd.array([pd.NA] * len(steps), dtype="Int32"),
+        }
+    )
+    inside = _inside(kernels, found)
+    if inside.empty:
+        return table
+    main = _main_stream(inside)
+    if (kernels["kind"] == str(Kind.CPU_OP)).all():
+        # An op's row is its self time, which is no interval: the window is the step itself.
+        spent = (main["high"] - main["low"]).groupby(main["step"]).sum()
+        table.loc[spent.index, "busy_ns"] = np.minimum(spent, table.loc[spent.index, "dur_ns"])
+        return table
+    span = main.groupby("step").agg(low=("low", "min"), high=("high", "max"), device=("device", "first"))
+    table.loc[span.index, "ts_ns"] = span["low"]
+    table.loc[span.index, "dur_ns"] = span["high"] - span["low"]
+    table.loc[span.index, "device"] = span["device"].astype("Int32")
+    busy = _busy(inside, span)
+    table.loc[busy.index, "busy_ns"] = busy
+    return table
+
+
+def graph_launches(capture: Capture, steps: Spans) -> Ints:
+    """Graph replays that each step called, on its own thread."""
+    calls = capture.runtime_calls
+    replay = calls["name"].astype("str").str.contains(GRAPH_LAUNCH, regex=True).to_numpy(dtype=bool)
+    thread = calls["thread"].to_numpy(dtype=np.int64)[replay]
+    at, _ = locate(steps, thread, calls["ts_ns"].to_numpy(dtype=np.int64)[replay])
+    return _tally(at[at >= 0], len(steps))
+
+
+def _tally(steps: Ints, count: int) -> Ints:
+    return np.bincount(steps[steps >= 0], minlength=count).astype(np.int64)
+
+
+def _inside(kernels: pd.DataFrame, found: Attribution) -> pd.DataFrame:
+    low = kernels["ts_ns"].to_numpy(dtype=np.int64)
+    rows = pd.DataFrame(
+        {
+            "step": found.step,
+            "stream": kernels["stream"].fillna(-1).to_numpy(dtype=np.int64),
+            "device": kernels["device"].array,
+            "low": low,
+            "high": low + kernels["dur_ns"].to_numpy(dtype=np.int64),
+        }
+    )
+    return rows.loc[(found.step >= 0) & (found.how != "post_step")]
+
+
+def _main_stream(inside: pd.DataFrame) -> pd.DataFrame:
+    """The rows on the stream of their step that holds most of its time."""
+    held = (inside["high"] - inside["low"]).groupby([inside["step"], inside["stream"]]).sum().rename("held")
+    best = (
+        held.reset_index().sort_values(["step", "held"], kind="stable").drop_duplicates("step", keep="last")
+    )
+    return inside.merge(best[["step", "stream"]], on=["step", "stream"], how="inner", validate="many_to_one")
+
+
+def _busy(inside: pd.DataFrame, span: pd.DataFrame) -> pd.Series:
+    """Length of the union of each step's rows, inside its window."""
+    rows = inside.merge(
+        span[["low", "high"]],
+        left_on="step",
+        right_index=True,
+        suffixes=("", "_span"),
+        validate="many_to_one",
+    )
+    low = rows["low"].clip(rows["low_span"], rows["high_span"])
+    high = rows["high"].clip(rows["low_span"], rows["high_span"])
+    rows = rows.assign(low=low, high=high).sort_values(["step", "low"], kind="stable")
+    reach = rows.groupby("step")["high"].cummax().groupby(rows["step"]).shift()
+    own = rows["high"] - np.maximum(rows["low"], reach.fillna(rows["low"]).astype("int64"))
+    return own.clip(lower=0).groupby(rows["step"]).sum()
