@@ -1,11 +1,19 @@
 """Options that commands share, and the switches of the whole command line."""
 
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from tracekit.pipeline.options import Options
+    from tracekit.readers.source import Progress
+    from tracekit.report.result import ErrorLike
 
 DISTRIBUTION = "tracekit-llm"
 
@@ -46,4 +54,75 @@ Device = Annotated[str | None, typer.Option("--device", help="Take the ceilings 
 Peak = Annotated[list[str] | None, typer.Option("--peak", help="A dense peak, such as bf16=989e12.", show_default=False)]
 Dram = Annotated[str | None, typer.Option("--dram", help="DRAM bandwidth in byte/s, such as 3.35e12.", show_default=False)]
 Model = Annotated[str | None, typer.Option("--model", help="Model preset or config.json, for kernels without recorded shapes.", show_default=False)]
+Cache = Annotated[bool, typer.Option("--cache", help="Keep the parsed captures (by content), so that the next report of the same file is quick.")]
+CacheDir = Annotated[Path | None, typer.Option("--cache-dir", help="Where to keep them; the user's cache folder by default.", show_default=False)]
 Donor = Annotated[list[str] | None, typer.Option("--donor", help="A capture whose recorded shapes stand in for missing ones.", show_default=False)]
+
+
+def choices(  # noqa: PLR0913 - one argument an option
+    *,
+    data: list[Path] | None = None,
+    device: str | None = None,
+    peaks: list[str] | None = None,
+    dram: str | None = None,
+    model: str | None = None,
+    donors: list[str] | None = None,
+    cache: Path | None = None,
+    progress: "Progress | None" = None,
+) -> "Options":
+    """The options of an analysis from those of the command line.
+
+    Raises:
+        UsageError: A peak or a bandwidth is not written as it should be.
+    """
+    from tracekit.pipeline.options import Options
+    from tracekit.roofline import parse_peak, parse_rate
+
+    return Options(
+        data=tuple(data or ()),
+        device=device,
+        peaks=dict(parse_peak(text) for text in peaks or ()),
+        dram=None if dram is None else parse_rate(dram),
+        model=model,
+        donors=tuple(donors or ()),
+        cache=cache,
+        progress=progress,
+    )
+
+
+def cache_folder(*, on: bool, folder: Path | None) -> Path | None:
+    """The folder of kept captures, or None where none are to be kept."""
+    from tracekit.readers.cache import default_folder
+
+    return folder or (default_folder() if on else None)
+
+
+@contextmanager
+def reading() -> "Iterator[Progress | None]":
+    """A progress bar of bytes read, on standard error, and only where that is a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading", total=None)
+
+        def advance(done: int, size: int | None) -> None:
+            bar.update(task, completed=done, total=size)
+
+        yield advance
+
+
+def finish(errors: "Sequence[ErrorLike | Mapping[str, str]]") -> None:
+    """Say on standard error which captures failed, and end with exit code 1 where some did."""
+    for error in errors:
+        row = error if isinstance(error, Mapping) else {"message": error.message, "hint": error.hint}
+        sys.stderr.write(f"error: {row['message']}\n")
+        if row["hint"]:
+            sys.stderr.write(f"  next: {row['hint']}\n")
+    if errors:
+        raise typer.Exit(1)

@@ -9,8 +9,10 @@ from tracekit.errors import TracekitError, UsageError
 from tracekit.link import borrow_signatures
 from tracekit.phase import wants_frame
 from tracekit.pipeline.options import Options
-from tracekit.readers import read_source
+from tracekit.readers import cache, read_source
 from tracekit.readers.discover import Source, discover
+from tracekit.readers.source import STDIN
+from tracekit.registry import rows
 from tracekit.tables import Capture, Role
 
 
@@ -47,7 +49,6 @@ def load(paths: Sequence[str], options: Options) -> tuple[list[Loaded], list[Fai
     """
     loaded: list[Loaded] = []
     failures: list[Failure] = []
-    wanted = partial(wants_frame, extra=options.data)
     for path, given in (*((path, None) for path in paths), *((path, Role.DONOR) for path in options.donors)):
         try:
             sources = discover(path)
@@ -56,12 +57,26 @@ def load(paths: Sequence[str], options: Options) -> tuple[list[Loaded], list[Fai
             continue
         for source in sources:
             try:
-                captures = read_source(source, keep_frame=wanted, progress=options.progress)
+                captures = _read(source, options)
             except TracekitError as error:
                 failures.append(Failure.of(source.label, error))
                 continue
             loaded += [_with_role(source, capture, given, merged=len(captures) > 1) for capture in captures]
     return loaded, failures
+
+
+def _read(source: Source, options: Options) -> list[Capture]:
+    """The captures of a source, from the cache where they are kept there."""
+    wanted = partial(wants_frame, extra=options.data)
+    if options.cache is None or source.member is not None or source.path == STDIN:
+        return read_source(source, keep_frame=wanted, progress=options.progress)
+    key = cache.key_of(source.path, repr([row.values for row in rows("engines", options.data)]))
+    kept = cache.load(options.cache, key, source.path)
+    if kept is not None:
+        return kept
+    captures = read_source(source, keep_frame=wanted, progress=options.progress)
+    cache.store(options.cache, key, captures)
+    return captures
 
 
 def _with_role(source: Source, capture: Capture, given: Role | None, *, merged: bool) -> Loaded:

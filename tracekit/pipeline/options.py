@@ -18,6 +18,7 @@ class Options:
         dram: Given DRAM bandwidth [byte/s].
         model: Model preset or path of a config.json, for kernels without recorded shapes.
         donors: Captures whose recorded shapes stand in for missing ones.
+        cache: Folder in which parsed captures are kept, by content; None to keep none.
         progress: Called while reading, with raw bytes read and the size, by capture label.
     """
 
@@ -27,4 +28,5 @@ class Options:
     dram: float | None = None
     model: str | None = None
     donors: tuple[str, ...] = ()
-    progress: "Progress | None" = None
+    cache: Path | None = None
+    progress: Progress | None = None

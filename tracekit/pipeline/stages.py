@@ -1,12 +1,14 @@
 """The stages in order, for one capture."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from tracekit.checks import check_capture, sane_times
 from tracekit.classify import classify, find_gaps
+from tracekit.errors import UnsupportedError
 from tracekit.formats import MeasuredCeilings
 from tracekit.link import is_cpu_only, link
 from tracekit.phase import label
@@ -14,7 +16,6 @@ from tracekit.pipeline.loading import Loaded
 from tracekit.pipeline.options import Options
 from tracekit.roofline import apply_roofs, device_ceilings, find_devices, load_devices, match_device, pick_device, step_rates, with_given, with_measured
 from tracekit.roofline.devices import Device, DeviceMatch
-from tracekit.errors import UnsupportedError
 from tracekit.tables import HwStatus, Linked, QualityNote
 from tracekit.tables.ceilings import Ceilings
 from tracekit.taxonomy import name_families
@@ -50,16 +51,17 @@ def named(loaded: Loaded) -> Linked:
 
 def run_stages(loaded: Loaded, options: Options) -> Staged:
     """Link, name, phase, work, roofline, classify, gaps."""
-    capture = loaded.capture
+    capture = sane_times(loaded.capture)
+    loaded = replace(loaded, capture=capture)
     linked = named(loaded)
-    phased = label(capture, linked)
+    phased = label(linked.kernels, capture, linked, options.data)
     ceilings, match = find_ceilings(loaded, linked.kernels, options)
     kernels = model_work(phased.kernels, linked.ops, capture.signatures, phased.steps)
     kernels["hw_status"] = pd.Categorical([str(HwStatus.NOT_COLLECTED)] * len(kernels), categories=[str(status) for status in HwStatus])
     kernels = classify(apply_roofs(kernels, ceilings), ceilings)
     steps = step_rates(kernels, phased.steps, ceilings)
     gaps = find_gaps(kernels, steps, capture.runtime_calls, capture.info)
-    notes = (*capture.quality, *linked.quality, *phased.quality, *_device_notes(match, ceilings))
+    notes = (*capture.quality, *linked.quality, *check_capture(capture, linked), *phased.quality, *_device_notes(match, ceilings))
     return Staged(kernels, steps, gaps, notes, ceilings, match)
 
 

@@ -1,0 +1,44 @@
+"""A kept capture is the capture that was parsed, found by content alone."""
+
+from pathlib import Path
+
+import pandas as pd
+from tracebuilder import TraceBuilder
+
+from tracekit.readers import cache, read_all
+
+
+def trace() -> TraceBuilder:
+    built = TraceBuilder(options={"record_shapes": 1}).annotation("step", 0, 50)
+    built.op("aten::mm", 1, 20, dims=[[2, 3], [3, 4]]).launched("gemm", 5, 30, 7, grid=[1, 2, 3])
+    return built.kernel("orphan", 60, 1)
+
+
+def test_what_is_kept_is_what_was_parsed(tmp_path: Path) -> None:
+    path = trace().write(tmp_path / "t.json.gz")
+    parsed = read_all(path)
+    key = cache.key_of(path, "rules")
+    cache.store(tmp_path / "cache", key, parsed)
+    kept = cache.load(tmp_path / "cache", key, path)
+    assert kept is not None
+    assert kept[0].info == parsed[0].info
+    assert (kept[0].threads, kept[0].quality) == (parsed[0].threads, parsed[0].quality)
+    for name in ("device_events", "runtime_calls", "ops", "signatures", "annotations", "frames"):
+        pd.testing.assert_frame_equal(getattr(kept[0], name).astype(object), getattr(parsed[0], name).astype(object))
+
+
+def test_the_key_follows_the_content_and_not_the_name(tmp_path: Path) -> None:
+    first = trace().write(tmp_path / "a.json")
+    second = trace().write(tmp_path / "b.json")
+    other = trace().kernel("more", 90, 1).write(tmp_path / "c.json")
+    assert cache.key_of(first, "r") == cache.key_of(second, "r")
+    assert cache.key_of(first, "r") != cache.key_of(other, "r")
+    assert cache.key_of(first, "r") != cache.key_of(first, "other rules")
+
+
+def test_a_damaged_entry_is_as_good_as_none(tmp_path: Path) -> None:
+    path = trace().write(tmp_path / "t.json")
+    cache.store(tmp_path / "cache", "k", read_all(path))
+    (tmp_path / "cache" / "k" / "0" / "ops.parquet").write_bytes(b"junk")
+    assert cache.load(tmp_path / "cache", "k", path) is None
+    assert cache.load(tmp_path / "cache", "absent", path) is None

@@ -1,0 +1,80 @@
+"""What a path stands for: a file, a folder, a run of the collector, an archive."""
+
+import io
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+from tracebuilder import TraceBuilder
+
+from tracekit.errors import CaptureError
+from tracekit.formats import CEILINGS, RUN, SHAPES_TRACE, TIMING_TRACE
+from tracekit.readers import read_source
+from tracekit.readers.discover import discover
+from tracekit.tables import Role
+
+
+def trace(name: str) -> TraceBuilder:
+    return TraceBuilder().launched(name, 1, 5, 2)
+
+
+def names(path: str) -> list[str]:
+    return [capture.device_events["name"].iloc[0] for source in discover(path) for capture in read_source(source)]
+
+
+def test_a_folder_is_all_the_captures_in_it(tmp_path: Path) -> None:
+    trace("b").write(tmp_path / "b.json")
+    trace("a").write(tmp_path / "a.json.gz")
+    (tmp_path / "notes.txt").write_text("not a capture")
+    assert names(str(tmp_path)) == ["a", "b"]
+
+
+def test_a_run_of_the_collector_says_which_file_is_what(tmp_path: Path) -> None:
+    for name in (TIMING_TRACE, SHAPES_TRACE):
+        trace(name).write(tmp_path / name)
+    (tmp_path / RUN).write_text("{}")
+    (tmp_path / CEILINGS).write_text("{}")
+    found = discover(str(tmp_path))
+    assert [(source.role, source.run) for source in found] == [(Role.TIMING, tmp_path), (Role.SHAPES, tmp_path)]
+
+
+def test_a_zip_is_read_in_place(tmp_path: Path) -> None:
+    path = tmp_path / "traces.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("../../escape.json", trace("first").text())
+        archive.writestr("inner/second.json", trace("second").text())
+        archive.writestr("readme.txt", "x")
+    assert names(str(path)) == ["first", "second"]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("suffix", ["tar", "tar.gz"])
+def test_a_tar_is_read_in_place(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"traces.{suffix}"
+    with tarfile.open(path, "w:gz" if suffix.endswith("gz") else "w") as archive:
+        for name in ("one.json", "two.json"):
+            data = trace(name).text()
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+    assert names(str(path)) == ["one.json", "two.json"]
+
+
+@pytest.mark.parametrize("content", [b"PK\x03\x04 and then nothing of a zip", b""])
+def test_a_damaged_archive_is_one_line(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "broken.zip"
+    path.write_bytes(content)
+    with pytest.raises(CaptureError) as caught:
+        names(str(path))
+    assert "\n" not in caught.value.message
+    assert caught.value.hint
+
+
+def test_an_empty_folder_and_an_archive_without_captures_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(CaptureError, match="no capture in it"):
+        discover(str(tmp_path))
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.writestr("readme.txt", "x")
+    with pytest.raises(CaptureError, match="holds no capture"):
+        discover(str(tmp_path / "x.zip"))

@@ -1,0 +1,44 @@
+"""`tracekit report`: the report of one run."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tracekit.cli.options import Cache, CacheDir, Captures, Data, Device, Donor, Dram, Json, Model, Peak, cache_folder, choices, finish, reading
+
+FORMATS = "html,md,json,parquet"
+
+
+def report(
+    captures: Captures,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder to write the report to.", show_default=False)] = None,
+    formats: Annotated[str, typer.Option("--format", help="What to write there, separated by commas.")] = FORMATS,
+    as_json: Json = False,
+    model: Model = None,
+    donor: Donor = None,
+    device: Device = None,
+    peak: Peak = None,
+    dram: Dram = None,
+    data: Data = None,
+    cache: Cache = False,
+    cache_dir: CacheDir = None,
+) -> None:
+    """Report what limits each phase and kernel of a run, how it is known, and what could be won.
+
+    Several captures are parts of one run: ranks, or slices of one recording.
+    """
+    from tracekit.pipeline import analyze
+    from tracekit.report import parse_formats, print_summary, write_report
+    from tracekit.report.console import emit_json
+
+    wanted = parse_formats(formats)
+    with reading() as progress:
+        result = analyze(captures, choices(data=data, device=device, peaks=peak, dram=dram, model=model, donors=donor, cache=cache_folder(on=cache, folder=cache_dir), progress=progress))
+    if output is not None:
+        write_report(result, output, wanted)
+    if as_json:
+        emit_json(result.summary)
+    elif len(result.all_kernels) or not result.errors:
+        print_summary(result, output)
+    finish(result.errors)

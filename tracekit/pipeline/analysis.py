@@ -1,0 +1,87 @@
+"""Captures to one result: stages for each, then put together."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from tracekit.checks import check_steps
+from tracekit.classify import find_findings
+from tracekit.pipeline.loading import Failure, Loaded, assign_roles, load, with_shapes
+from tracekit.pipeline.options import Options
+from tracekit.pipeline.stages import Staged, place_after, run_stages
+from tracekit.report.contract import CaptureUsed, DeviceUsed
+from tracekit.report.result import Result
+from tracekit.tables import GAPS, QUALITY, STEPS, QualityNote
+from tracekit.tables.ceilings import Ceilings
+
+
+def analyze(paths: Sequence[str], options: Options | None = None) -> Result:
+    """Analyse captures that are parts of one run.
+
+    Args:
+        paths: Trace files, folders of them, or folders that `tracekit collect` wrote.
+        options: Choices; by default what the captures say.
+
+    Returns:
+        The result; captures that could not be read are in its `errors`.
+
+    Raises:
+        UsageError: The captures are not parts of one run.
+        UnsupportedError: A device or model that was named is not known.
+    """
+    chosen = options or Options()
+    loaded, failures = load(paths, chosen)
+    parts = assign_roles(loaded)
+    staged = [(part, run_stages(part, chosen)) for part in with_shapes(parts)]
+    return _together(staged, parts, failures)
+
+
+def _together(staged: list[tuple[Loaded, Staged]], parts: list[Loaded], failures: list[Failure]) -> Result:
+    kernels, steps, gaps, quality = [], [], [], []
+    counted = stepped = 0
+    for part, stage in staged:
+        kernels.append(place_after(stage.kernels, counted, stepped))
+        steps.append(place_after(stage.steps, counted, stepped))
+        gaps.append(place_after(stage.gaps, counted, stepped))
+        notes = (*stage.notes, *check_steps(part.capture, stage.steps))
+        quality.append(_quality(notes, part.capture.info.rank))
+        counted += len(stage.kernels)
+        stepped += int(stage.steps["step_id"].max()) + 1 if len(stage.steps) else 0
+    ceilings = staged[0][1].ceilings if staged else Ceilings()
+    all_kernels, all_steps, all_gaps = _stacked(kernels), _stacked(steps), _stacked(gaps)
+    findings = find_findings(all_kernels, all_steps, all_gaps, ceilings) if len(all_kernels) else ()
+    return Result(
+        all_kernels,
+        STEPS.check(STEPS.conform(all_steps)),
+        GAPS.check(GAPS.conform(all_gaps)),
+        QUALITY.check(QUALITY.conform(_stacked(quality))),
+        ceilings,
+        _device(staged),
+        tuple(CaptureUsed(part.capture.info.path, str(part.role), part.evidence) for part in parts),
+        tuple(findings),
+        tuple(failures),
+    )
+
+
+def _stacked(frames: list[pd.DataFrame]) -> pd.DataFrame:
+    """Frames of one kind below each other, text columns as one category each."""
+    filled = [frame for frame in frames if len(frame)]
+    if len(filled) <= 1:
+        return filled[0] if filled else (frames[0] if frames else pd.DataFrame())
+    plain = [frame.astype({name: object for name in frame if frame[name].dtype == "category"}) for frame in filled]
+    out = pd.concat(plain, ignore_index=True)
+    return out.astype({name: "category" for name in out if filled[0].dtypes.get(name) == "category"})
+
+
+def _quality(notes: Sequence[QualityNote], rank: int | None) -> pd.DataFrame:
+    rows = [{"rank": rank, "code": note.code, "count": note.count, "time_ns": note.time_ns, "message": note.message} for note in notes]
+    return QUALITY.conform(pd.DataFrame(rows, columns=QUALITY.names))
+
+
+def _device(staged: list[tuple[Loaded, Staged]]) -> DeviceUsed:
+    if not staged:
+        return DeviceUsed()
+    part, stage = staged[0]
+    name = next((device.name for device in part.capture.info.devices if device.name), None)
+    match = stage.match
+    return DeviceUsed(name, None if match is None or match.row is None else match.row.name, None if match is None else match.how)
