@@ -42,6 +42,8 @@ _FITS = {
     OpKind.SSM: ("ssm",),
     OpKind.COLLECTIVE: ("comm",),
 }
+# How recorders name a copy inside one device, which reads and writes its memory.
+_ON_DEVICE = r"(?i)\bD(?:to|2)D\b|\bDevice\s*(?:to|->)\s*Device\b|DeviceToDevice"
 _AUXILIARY = ("aux", "combine", "meta", "reduce")
 # Kinds whose math runs on matrix units, where the type in a kernel's name says more than the op's.
 _MATRIX_PEAKS = frozenset({"fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4"})
@@ -218,12 +220,7 @@ def _transfers(columns: Columns, kernels: pd.DataFrame) -> None:
         if "bytes" in kernels
         else np.full(len(kernels), np.nan)
     )
-    inside = (
-        kernels["name"]
-        .astype(object)
-        .str.contains(r"(?i)D(?:ev(?:ice)?)?\s*(?:to|->|2)\s*D(?:ev|2|$|\b|\s)", na=False)
-        .to_numpy()
-    )
+    inside = kernels["name"].astype(object).str.contains(_ON_DEVICE, na=False).to_numpy()
     twice = inside & (kind == str(Kind.MEMCPY)).to_numpy()
     columns.put(
         moves, np.zeros(int(moves.sum())), (size * np.where(twice, 2.0, 1.0))[moves], WorkSource.SHAPE

@@ -56,24 +56,22 @@ def to(call: OpCall) -> OpWork | None:
     kind=OpKind.COPY,
 )
 def cat(call: OpCall) -> OpWork | None:
-    """`aten::cat(tensors, dim)`: all read and written once.
-
-    A tensor list is recorded without its type; 2 B an element are assumed, which halves fp32 and stays a lower bound.
-    """
-    shapes = call.shapes(0)
-    if not shapes:
-        return None
-    word = next((tensor.dtype for tensor in call.tensors()), None)
-    numel = sum(math.prod(shape) for shape in shapes)
-    size = Tensor((numel,), word or "bf16").bytes
-    return OpWork(0.0, 2.0 * size, word, "vector")
+    """`aten::cat(tensors, dim)`: all read and written once; a list's element type is `OpCall.list_type`."""
+    return _list_copy(call)
 
 
 @model("aten::_foreach_copy_", kind=OpKind.COPY)
 def foreach_copy(call: OpCall) -> OpWork | None:
     """`aten::_foreach_copy_(targets, sources)`: as cat, by the sizes of the targets."""
-    numel = sum(math.prod(shape) for shape in call.shapes(0))
-    return OpWork(0.0, 2.0 * Tensor((numel,), "bf16").bytes, None, "vector") if numel else None
+    return _list_copy(call)
+
+
+def _list_copy(call: OpCall) -> OpWork | None:
+    shapes = call.shapes(0)
+    if not shapes or call.list_type is None:
+        return None
+    size = Tensor((sum(math.prod(shape) for shape in shapes),), call.list_type).bytes
+    return moved(size, size, call.list_type)
 
 
 @model(

@@ -1,7 +1,7 @@
 """Types as recorders spell them, to the words and sizes that tracekit uses."""
 
 # C++ names as Kineto records them (`Input type`), with the spellings of older writers.
-_WORDS = {
+CPP_TYPES = {
     "float": "fp32",
     "double": "fp64",
     "c10::BFloat16": "bf16",
@@ -92,7 +92,7 @@ _PROMOTION = (
 
 def dtype_word(name: str) -> str | None:
     """The word of a recorded type; None where it is no tensor type (`Scalar`, `TensorList`, "")."""
-    return _WORDS.get(name)
+    return CPP_TYPES.get(name)
 
 
 def element_size(word: str) -> int:

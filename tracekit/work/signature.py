@@ -72,6 +72,7 @@ class OpCall:
         types: Recorded C++ type names by argument.
         strides: Strides by argument, of the same nesting as `dims`; empty where they were not recorded.
         concrete: Values of plain arguments as text; empty where they were not recorded.
+        list_type: Dtype word taken for the tensors of a list, whose type is never recorded; None is unknown.
     """
 
     name: str
@@ -79,6 +80,7 @@ class OpCall:
     types: tuple[str, ...] = ()
     strides: tuple[Shape, ...] = ()
     concrete: tuple[str, ...] = ()
+    list_type: str | None = None
 
     def tensor(self, index: int) -> Tensor | None:
         """The tensor at a position; None where there is none, or it is a scalar, a list or of unknown type."""

@@ -1,12 +1,13 @@
 """Each distinct signature evaluated once."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from tracekit.work.dtypes import CPP_TYPES, FLOATS, element_size
 from tracekit.work.registered import OpKind, OpWork, find
 from tracekit.work.signature import OpCall, parse_call
 
@@ -44,6 +45,7 @@ def evaluate_signatures(signatures: pd.DataFrame) -> Signed:
     columns = [
         signatures[name].astype(object).to_list() for name in ("op", "dims", "types", "strides", "concrete")
     ]
+    narrowest = _narrowest_float(columns[2])
     kind = np.full(len(signatures), -1, dtype=np.int64)
     work: list[OpWork | None] = []
     unreadable = unmodelled = 0
@@ -55,6 +57,8 @@ def evaluate_signatures(signatures: pd.DataFrame) -> Signed:
             continue
         kind[row] = _KINDS.index(entry.kind)
         call = parse_call(str(op), *texts)
+        if call is not None and "TensorList" in call.types:
+            call = replace(call, list_type=narrowest)
         if call is None and entry.kind is OpKind.VIEW:
             call = OpCall(str(op))
         result = None if call is None else _sane(entry.function(call))
@@ -63,6 +67,13 @@ def evaluate_signatures(signatures: pd.DataFrame) -> Signed:
         items |= _cache_items(call)
         work.append(result)
     return Signed(kind, work, unreadable, unmodelled, items.pop() if len(items) == 1 else None)
+
+
+def _narrowest_float(types: list[object]) -> str | None:
+    """The narrowest float type that the capture records: exact where it has one, a lower bound where it mixes."""
+    recorded = "".join(str(text) for text in types)
+    found = [word for name, word in CPP_TYPES.items() if word in FLOATS and f'"{name}"' in recorded]
+    return min(found, key=element_size, default=None)
 
 
 def _sane(work: OpWork | None) -> OpWork | None:

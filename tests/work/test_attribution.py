@@ -1,0 +1,277 @@
+"""Whose work a kernel does: the nearest modelled op, its main kernel, and nothing counted twice."""
+
+import json
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tracekit.tables import LINKED, OP_TREE, SIGNATURES
+from tracekit.work import model_work
+
+# Name, dims, types, strides, concrete; and op row, duration, kind.
+Call: TypeAlias = tuple[Any, ...]
+Row: TypeAlias = tuple[int | None, int, str]
+
+MM = ("aten::mm", [[64, 32], [32, 16]], ["c10::BFloat16"] * 2)
+MM_FLOPS, MM_BYTES, MM_WEIGHTS = 65_536.0, (2048 + 512 + 1024) * 2.0, 1024.0
+
+
+def signatures(*calls: Call) -> pd.DataFrame:
+    rows = [
+        (name, *(None if value is None else json.dumps(value) for value in (*rest, *[None] * 4)[:4]))
+        for name, *rest in calls
+    ]
+    return SIGNATURES.conform(pd.DataFrame(rows, columns=["op", "dims", "types", "strides", "concrete"]))
+
+
+def tree(parents: list[int], calls: list[Call]) -> pd.DataFrame:
+    """One op a call, on one thread, under the given parents."""
+    depth = []
+    for parent in parents:
+        depth.append(0 if parent < 0 else depth[parent] + 1)
+    count = len(parents)
+    return OP_TREE.conform(
+        pd.DataFrame(
+            {
+                "name": [call[0] for call in calls],
+                "ts_ns": range(count),
+                "dur_ns": [1] * count,
+                "thread": [0] * count,
+                "signature": range(count),
+                "parent": parents,
+                "depth": depth,
+                "self_ns": [1] * count,
+            }
+        )
+    )
+
+
+def kernels(rows: list[Row], **columns: Any) -> pd.DataFrame:
+    """Kernels as (op row or None, duration, kind)."""
+    op_rows, durations, kinds = zip(*rows, strict=True)
+    frame = LINKED.conform(
+        pd.DataFrame(
+            {
+                "kernel_id": range(len(rows)),
+                "kind": kinds,
+                "name": columns.pop("name", ["k"] * len(rows)),
+                "ts_ns": range(len(rows)),
+                "dur_ns": durations,
+                "from_graph": False,
+                "op_row": pd.array(op_rows, dtype="Int64"),
+                "bytes": pd.array(columns.pop("bytes", [None] * len(rows)), dtype="Int64"),
+            }
+        )
+    )
+    return frame.assign(**columns)
+
+
+def run(
+    rows: list[Row], parents: list[int], calls: list[Call], steps: pd.DataFrame | None = None, **columns: Any
+) -> pd.DataFrame:
+    return model_work(kernels(rows, **columns), tree(parents, calls), signatures(*calls), steps)
+
+
+def listed(column: pd.Series) -> list[Any]:
+    return [None if pd.isna(value) else value for value in column]
+
+
+def test_a_kernel_takes_the_work_of_the_op_around_its_launch() -> None:
+    work = run([(0, 100, "kernel")], [-1], [MM])
+    row = work.iloc[0]
+    assert (row.flops, row.dram_bytes, row.weight_bytes, row.kv_bytes) == (MM_FLOPS, MM_BYTES, MM_WEIGHTS, 0)
+    assert (row["dtype"], row.peak, row.flops_source, row.dram_bytes_source) == (
+        "bf16",
+        "bf16",
+        "shape",
+        "shape",
+    )
+
+
+def test_the_walk_goes_up_to_the_nearest_modelled_op() -> None:
+    # A kernel launched two unmodelled ops below mm works for it.
+    calls = [MM, ("private::inner",), ("private::innermost",)]
+    assert listed(run([(2, 100, "kernel")], [-1, 0, 1], calls).flops) == [MM_FLOPS]
+
+
+def test_without_an_op_or_a_model_work_is_unknown() -> None:
+    work = run([(0, 100, "kernel"), (None, 100, "kernel")], [-1], [("private::op", [[4]], ["float"])])
+    assert listed(work.flops) == [None, None]
+    assert listed(work.dram_bytes) == [None, None]
+    assert listed(work.flops_source) == [None, None]
+
+
+def test_damaged_sizes_leave_work_unknown() -> None:
+    assert listed(run([(0, 100, "kernel")], [-1], [("aten::mm", "hostile", ["float"])]).flops) == [None]
+
+
+def test_of_several_kernels_the_longest_is_the_main_one() -> None:
+    work = run([(0, 10, "kernel"), (0, 100, "kernel"), (0, 5, "kernel")], [-1], [MM])
+    assert listed(work.flops) == [0, MM_FLOPS, 0]
+    assert listed(work.dram_bytes) == [None, MM_BYTES, None]
+
+
+def test_a_kernel_of_a_fitting_family_is_preferred_to_a_longer_one() -> None:
+    work = run(
+        [(0, 10, "kernel"), (0, 100, "kernel"), (0, 200, "kernel")],
+        [-1],
+        [MM],
+        family=["gemm", "elementwise", "gemm.aux"],
+    )
+    assert listed(work.flops) == [MM_FLOPS, 0, 0]
+
+
+@pytest.mark.parametrize("outer", ["aten::linear", "aten::matmul"])
+def test_a_composite_stands_down_for_the_inner_op_that_does_its_work(outer: str) -> None:
+    calls = [
+        (outer, [[64, 32], [16, 32]], ["c10::BFloat16"] * 2),
+        ("aten::t", [[16, 32]], ["c10::BFloat16"]),
+        MM,
+    ]
+    work = run([(0, 5, "cpu_op"), (1, 5, "cpu_op"), (2, 100, "cpu_op")], [-1, 0, 0], calls)
+    assert listed(work.flops) == [0, 0, MM_FLOPS]
+    assert listed(work.dram_bytes) == [0, 0, MM_BYTES]
+
+
+def test_a_whole_sdpa_chain_counts_once() -> None:
+    q = [1, 2, 4, 8]
+    sizes = [q, q, q, [], [], []]
+    chain = [
+        (
+            "aten::scaled_dot_product_attention",
+            sizes,
+            ["float"] * 3 + ["", "Scalar", "Scalar"],
+            None,
+            ["", "", "", "", "0.", "True"],
+        ),
+        (
+            "aten::_scaled_dot_product_flash_attention_for_cpu",
+            sizes[:5],
+            ["float"] * 3 + ["Scalar", "Scalar"],
+            None,
+            ["", "", "", "0.", "True"],
+        ),
+        ("aten::transpose", [q, [], []], ["float", "Scalar", "Scalar"]),
+    ]
+    work = run([(0, 5, "cpu_op"), (1, 90, "cpu_op"), (2, 5, "cpu_op")], [-1, 0, 1], chain)
+    assert listed(work.flops) == [0, 4 * 2 * 8 * 10, 0]
+
+
+def test_attention_by_products_stands_down_for_them() -> None:
+    q = [1, 2, 4, 8]
+    product = ("aten::bmm", [[2, 4, 8], [2, 8, 4]], ["float"] * 2)
+    calls = [("aten::_scaled_dot_product_attention_math", [q, q, q], ["float"] * 3), product]
+    assert listed(run([(0, 5, "cpu_op"), (1, 90, "cpu_op")], [-1, 0], calls).flops) == [0, 2 * 2 * 4 * 8 * 4]
+
+
+def test_attention_keeps_its_own_work_beside_an_inner_cache_write() -> None:
+    heads = [[4, 2, 8], [4, 1, 8], [4, 1, 8], [4, 2, 8]]
+    calls = [
+        ("vllm::unified_attention_with_output", heads, ["c10::BFloat16"] * 4),
+        (
+            "_C_cache_ops::reshape_and_cache_flash",
+            [*heads[1:3], [9, 16, 1, 8], [9, 16, 1, 8], [4]],
+            ["c10::BFloat16"] * 2 + ["unsigned char"] * 2 + ["long int"],
+        ),
+    ]
+    sums = {"step_id": [7], "sum_q": [4.0], "sum_k": [100.0], "sum_qq": [4.0], "sum_qk": [100.0]}
+    work = run([(1, 5, "kernel"), (0, 90, "kernel")], [-1, 0], calls, pd.DataFrame(sums), step_id=7)
+    # A = 100; 4·2·8·100; K and V in one byte as the cache's type says, queries and results in two.
+    assert listed(work.flops) == [2 * 2 * 32, 6400]
+    assert listed(work.kv_bytes) == [64, 1600]
+    assert listed(work.dram_bytes) == [2 * 32 * 3 + 32, 1600 + 2 * 64 * 2]
+    assert listed(work.flops_source) == ["shape", "annotation"]
+
+
+def test_without_sums_paged_attention_is_unknown() -> None:
+    heads = [[4, 2, 8], [4, 1, 8], [4, 1, 8], [4, 2, 8]]
+    calls = [("vllm::unified_attention_with_output", heads, ["c10::BFloat16"] * 4)]
+    steps = pd.DataFrame(
+        {"step_id": [7], "sum_q": [4.0], "sum_k": [np.nan], "sum_qq": [4.0], "sum_qk": [np.nan]}
+    )
+    work = run([(0, 90, "kernel")], [-1], calls, steps, step_id=7)
+    assert listed(work.flops) == [None]
+    assert work["dtype"].iloc[0] == "bf16"
+
+
+def test_copies_and_fills_are_counted_by_their_bytes() -> None:
+    rows = [
+        (None, 1, "memcpy"),
+        (None, 1, "memcpy"),
+        (None, 1, "memcpy"),
+        (None, 1, "memset"),
+        (None, 1, "memcpy"),
+    ]
+    names = [
+        "Memcpy DtoD (Device -> Device)",
+        "Memcpy HtoD (Pinned -> Device)",
+        "Memcpy DtoH (Device -> Pinned)",
+        "Memset (Device)",
+        "CopyDeviceToDevice",
+    ]
+    work = run(rows, [-1], [MM], name=names, bytes=[100, 100, 100, 100, None])
+    assert listed(work.dram_bytes) == [200, 100, 100, 100, None]
+    assert listed(work.flops) == [0, 0, 0, 0, 0]
+
+
+def test_a_fill_inside_a_product_is_a_fill() -> None:
+    work = run([(0, 10, "memset"), (0, 100, "kernel")], [-1], [MM], bytes=[64, None])
+    assert listed(work.flops) == [0, MM_FLOPS]
+    assert listed(work.dram_bytes) == [64, MM_BYTES]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "named", "peak"),
+    [
+        ("float", None, "fp32"),
+        ("float", "tf32", "tf32"),
+        ("float", "fp32", "fp32"),
+        ("c10::BFloat16", "bf16", "bf16"),
+        ("c10::BFloat16", "fp8", "fp8"),
+        # Weights in int4 are widened: the math is the activations'.
+        ("c10::BFloat16", "int4", "bf16"),
+    ],
+)
+def test_the_math_chooses_the_peak(recorded: str, named: str | None, peak: str | None) -> None:
+    work = run(
+        [(0, 100, "kernel")], [-1], [(MM[0], MM[1], [recorded] * 2)], name_dtype=pd.Categorical([named])
+    )
+    assert (work["dtype"].iloc[0], work.peak.iloc[0]) == (peak, peak)
+
+
+def test_a_name_does_not_move_elementwise_work_to_matrix_units() -> None:
+    work = run(
+        [(0, 100, "kernel")],
+        [-1],
+        [("aten::add", [[8], [8]], ["float"] * 2)],
+        name_dtype=pd.Categorical(["fp16"]),
+    )
+    assert (work["dtype"].iloc[0], work.peak.iloc[0]) == ("fp32", "vector")
+
+
+def test_a_concatenation_is_as_wide_as_the_narrowest_float_recorded() -> None:
+    calls = [
+        ("aten::cat", [[[4, 2], [4, 2]], []], ["TensorList", "Scalar"]),
+        ("aten::relu", [[4]], ["float"]),
+    ]
+    assert listed(run([(0, 10, "kernel")], [-1, -1], calls).dram_bytes) == [2 * 16 * 4]
+
+
+def test_no_kernels_and_no_ops_are_no_error() -> None:
+    empty = model_work(LINKED.empty(), OP_TREE.empty(), SIGNATURES.empty())
+    assert len(empty) == 0
+    assert "flops" in empty
+
+
+@given(st.permutations(range(6)), st.lists(st.integers(1, 50), min_size=6, max_size=6))
+def test_the_order_of_kernels_changes_no_sum(order: list[int], durations: list[int]) -> None:
+    # Two products and an addition, two kernels each: the sum is that of the three ops.
+    calls = [MM, MM, ("aten::add", [[8], [8]], ["float"] * 2)]
+    rows = [(at % 3, durations[at], "kernel") for at in order]
+    work = run(rows, [-1, -1, -1], calls)
+    assert work.flops.sum() == 2 * MM_FLOPS + 8
+    assert work.dram_bytes.sum() == 2 * MM_BYTES + 96

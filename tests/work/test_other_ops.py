@@ -1,0 +1,178 @@
+"""Everything that is no matrix product: operations an element, and which bytes count."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tracekit.work import OpWork
+
+# call, FLOPs, DRAM bytes
+CASES = [
+    # Views and allocations move nothing.
+    ("aten::view bf16[4,8] =[8,4]", 0, 0),
+    ("aten::transpose bf16[4,8] =0 =1", 0, 0),
+    ("aten::expand bf16[4,1] =[4,8] =False", 0, 0),
+    ("aten::empty =[4,8] =6 - - - -", 0, 0),
+    ("aten::split bf16[4,8] =2 =0", 0, 0),
+    ("aten::_local_scalar_dense fp32[]", 0, 0),
+    # Elementwise: inputs at storage size, the result once.
+    ("aten::add fp32[8,16] fp32[8,16] =1", 128, 3 * 128 * 4),
+    ("aten::add fp32[8,16] fp32[16] =1", 128, (128 + 16 + 128) * 4),
+    ("aten::add fp32[8,16] fp32[8,16]/0,1 =1", 128, (128 + 16 + 128) * 4),
+    ("aten::add fp32[8,1] fp32[1,16] =1", 128, (8 + 16 + 128) * 4),
+    ("aten::add_ fp32[8,16] fp32[8,16] =1", 128, 3 * 128 * 4),
+    ("aten::add fp32[8,16] fp32[8,16] =1 fp32[8,16]", 128, 3 * 128 * 4),
+    ("aten::mul bf16[8,16] fp32[8,16]", 128, 128 * (2 + 4 + 4)),
+    ("aten::mul bf16[8,16] fp32[]", 128, 256 + 4 + 256),
+    ("aten::mul bf16[8,16] =2.0", 128, 128 * 4),
+    ("aten::add bf16[8] fp16[8]", 8, 8 * (2 + 2 + 4)),
+    ("aten::div int64[8] =2", 8, 8 * (8 + 4)),
+    ("aten::eq int64[16,559] =0", 8944, 8944 * 9),
+    ("aten::pow fp32[16,559,1024] =2", 9_158_656, 9_158_656 * 8),
+    ("aten::rsqrt fp32[16,559,1]", 8944, 8944 * 8),
+    ("aten::neg bf16[8,16]", 128, 512),
+    ("aten::cos int64[8]", 8, 8 * (8 + 4)),
+    ("aten::silu bf16[8,16]", 512, 512),
+    ("aten::silu_ bf16[8,16]", 512, 512),
+    ("aten::gelu bf16[8,16] =tanh", 1024, 512),
+    ("aten::sigmoid fp32[8]", 24, 64),
+    ("aten::where bool[8,16] fp32[8,16] fp32[]", 128, 128 + 512 + 4 + 512),
+    ("aten::masked_fill_ bf16[888,2880] bool[888,1] =0", 0, 888 * 2880 * 4 + 888),
+    ("aten::addcmul fp32[8] fp32[8] fp32[8] =1", 24, 4 * 32),
+    ("aten::add fp32[8] fp32[9] =1", None, None),
+    # Gates: 5 a result (silu 4, product 1), 3·T·I·b.
+    ("_C::silu_and_mul bf16[32,12288] bf16[32,24576]", 5 * 32 * 12288, 3 * 32 * 12288 * 2),
+    ("sgl_kernel::silu_and_mul bf16[32,12288] bf16[32,24576]", 5 * 32 * 12288, 3 * 32 * 12288 * 2),
+    ("_C::gelu_tanh_and_mul bf16[4,8] bf16[4,16]", 9 * 32, 3 * 64),
+    ("_C::silu_and_mul_quant fp8[4,8] bf16[4,16] fp32[]", 6 * 32, 128 + 32),
+    # Norms: RMS 4, fused add and RMS 5, layer norm 8 (6 plain); Q = 2TH·b + H·b, fused 4TH·b + H·b.
+    ("_C::rms_norm bf16[888,2880] bf16[888,2880] bf16[2880] =1e-05", 4 * 888 * 2880, (2 * 888 * 2880 + 2880) * 2),
+    ("_C::fused_add_rms_norm bf16[888,2880] bf16[888,2880] bf16[2880] =1e-05", 5 * 888 * 2880, (4 * 888 * 2880 + 2880) * 2),
+    ("aiter::add_rmsnorm bf16[32,4096] bf16[32,4096] bf16[32,4096] bf16[32,4096] bf16[4096] =1e-6", 5 * 32 * 4096, (4 * 32 * 4096 + 4096) * 2),
+    ("aiter::rmsnorm bf16[32,4096] bf16[32,4096] bf16[4096] =1e-6", 4 * 32 * 4096, (2 * 32 * 4096 + 4096) * 2),
+    ("aten::_fused_rms_norm fp32[4,8] =[8] fp32[8] =1e-6", 128, (64 + 8) * 4),
+    ("_C::rms_norm_static_fp8_quant fp8[4,8] bf16[4,8] bf16[8] fp32[] =1e-6", 128, 64 + 32 + 16),
+    ("_C::fused_add_rms_norm_static_fp8_quant fp8[4,8] bf16[4,8] bf16[4,8] bf16[8] fp32[] =1e-6", 160, 3 * 64 + 32 + 16),
+    ("aten::native_layer_norm fp32[4,8] =[8] fp32[8] fp32[8] =1e-5", 256, (64 + 16) * 4),
+    ("aten::native_layer_norm fp32[4,8] =[8] - - =1e-5", 192, 64 * 4),
+    ("aten::native_group_norm fp32[2,8,4,4] fp32[8] fp32[8] =2 =8 =16 =4 =1e-5", 2048, (512 + 16) * 4),
+    # Softmax: 5 an element.
+    ("aten::_softmax fp32[4,1000] =-1 =False", 20_000, 32_000),
+    ("aten::_softmax fp16[4,1000] =-1 =True", 20_000, 8000 + 16_000),
+    ("aten::_log_softmax bf16[4,1000] =-1 =False", 20_000, 16_000),
+    # Rows, not the table: 2·T·H·b + 8T.
+    ("aten::embedding bf16[151936,1024] int64[16,559] =-1 =False =False", 0, 8944 * (2 * 2048 + 8)),
+    ("aten::embedding bf16[4,1024] int64[16] =-1 =False =False", 0, 4 * 2048 + 16 * 2048 + 128),
+    ("aten::index_select bf16[151936,1024] =0 int64[8944]", 0, 8944 * (2 * 2048 + 8)),
+    ("aten::index_select bf16[8,100,4] =1 int64[10]", 0, 2 * 10 * 32 * 2 + 80),
+    ("aten::gather fp32[8,1000] =1 int64[8,5] =False", 0, 40 * (8 + 4 + 4)),
+    ("aten::scatter_ fp32[8,1000] =1 int64[8,5] fp32[8,5]", 0, 40 * (8 + 4 + 4)),
+    ("aten::index_add_ fp32[100,8] =0 int64[5] fp32[5,8] =1", 40, 40 + 3 * 160),
+    ("aten::index_put_ fp32[100,8] list[5] fp32[5,8] =False", 0, 2 * 160),
+    ("aten::index bf16[8192,2880] list[46]", 0, 46 * (2 * 5760 + 8)),
+    ("aten::index bf16[8192,2880] -", None, None),
+    # Copies: each byte read once and written once; a cast has two element sizes.
+    ("aten::copy_ fp32[8,16] bf16[8,16] =False", 0, 128 * 6),
+    ("aten::copy_ bf16[8,16] bf16[8,16]/0,1 =False", 0, 32 + 256),
+    ("aten::clone bf16[8,16] =0", 0, 512),
+    ("aten::_to_copy bf16[8,16] =6 =0 - - =False -", 0, 128 * 6),
+    ("aten::to bf16[8,16] =15 =False =False -", 0, 0),
+    ("aten::constant_pad_nd bf16[888,2880] =[0,192] =0", 0, 888 * (2880 + 3072) * 2),
+    ("aten::repeat fp32[4] =[3,2]", 0, 16 + 96),
+    ("aten::fill_ bf16[888,3072] =0", 0, 888 * 3072 * 2),
+    ("aten::zero_ int32[33]", 0, 132),
+    ("aten::arange =0 =559 - - - =False", 0, 559 * 8),
+    ("aten::flip fp32[4,4] =[0]", 0, 128),
+    # Reductions: numel in, the result out.
+    ("aten::mean fp32[16,559,1024] =[-1] =True -", 9_158_656, (9_158_656 + 8944) * 4),
+    ("aten::sum fp32[8,16]", 128, 129 * 4),
+    ("aten::sum fp32[8,16] =[] =False -", 128, 129 * 4),
+    ("aten::argmax fp32[32,151936] =-1 =False", 4_861_952, 4_861_952 * 4 + 32 * 8),
+    ("aten::max fp32[8,16] =1 =False", 128, 512 + 8 * 12),
+    ("aten::all bool[16,559]", 8944, 8945),
+    ("aten::var fp32[8,16] =[1] =True =False", 384, 512 + 32),
+    ("aten::cumsum int32[32] =0 -", 32, 128 + 256),
+    ("aten::logsumexp fp32[8,16] =[1] =False", 384, 512 + 32),
+    # Sampling: a radix sort passes once a byte of the key over key and index.
+    ("aten::sort fp32[4,1000] =-1 =True", 16_000, 8 * 4000 * 12),
+    ("aten::topk fp32[4,1000] =50 =-1 =True =True", 4000, 16_000 + 200 * 12),
+    ("aten::multinomial fp32[4,1000] =1 =False -", 8000, 16_000 + 32),
+    ("_moe_C::topk_softmax fp32[32,4] int32[32,4] int32[32,4] fp32[32,128]", 5 * 4096, 16_384 + 3 * 512),
+    # Quantisation: 3 an element.
+    ("_C::static_scaled_fp8_quant fp8[888,512] bf16[888,512] fp32[]", 3 * 888 * 512, 888 * 512 * 3 + 4),
+    ("_C::dynamic_per_token_scaled_fp8_quant fp8[888,512] bf16[888,512] fp32[888,1] -", 3 * 888 * 512, 888 * 512 * 3 + 3552),
+    ("sgl_kernel::sgl_per_token_group_quant_8bit bf16[8,256] fp8[8,256] fp32[8,2] =128 =1e-10 =-448 =448", 6144, 6144 + 64),
+    ("aten::dequantize int8[8,16]", 256, 128 + 512),
+    ("_C::awq_dequantize int32[128,16] fp16[1,128] int32[1,16] =0 =0 =0", 2 * 16_384, 8192 + 256 + 64 + 32_768),
+    # KV writes: T·hkv·d·2·(b_in + b_kv) + 8T; the cache's capacity is no traffic.
+    ("_C_cache_ops::reshape_and_cache_flash bf16[888,1,64] bf16[888,1,64] uint8[4213816,16,1,64] uint8[4213816,16,1,64] int64[888] - fp32[] fp32[]", 2 * 2 * 888 * 64, 2 * 888 * 64 * 3 + 8 * 888),
+    ("_C_cache_ops::reshape_and_cache_flash bf16[32,8,64] bf16[32,8,64] bf16[224304,32,8,64] bf16[224304,32,8,64] int64[32] -", 0, 2 * 32 * 512 * 4 + 256),
+    ("_C_cache_ops::concat_and_cache_mla bf16[8,512] bf16[8,64] bf16[1000,16,576] int64[8] - fp32[]", 0, 8 * 576 * 4 + 64),
+    ("sglang::store_cache bf16[32,1024] bf16[32,1024] bf16[835874,1024] bf16[835874,1024] int64[32] =2048 =0", 0, 2 * 32 * 1024 * 4 + 256),
+    # RoPE: 3 an element; q and k read and written, a row of cos and sin a token.
+    ("_C::rotary_embedding int64[32] bf16[32,4096] bf16[32,512] =64 bf16[131072,64] =True", 3 * 32 * 4608, 2 * 32 * 4608 * 2 + 32 * 64 * 2),
+    ("_C::rotary_embedding int64[32] bf16[32,4096] bf16[32,512] =128 bf16[131072,64] =True", 3 * 32 * 2304, 2 * 32 * 2304 * 2 + 32 * 64 * 2),
+    # Experts: 2·T·k·H·3I operations; with T = 1 exactly k of E experts are read.
+    ("vllm::outplace_fused_experts bf16[1,64] bf16[8,64,64] bf16[8,64,32] fp32[1,2] int32[1,2]", 2 * 2 * 64 * 96, 2 * 128 + 2 * (4096 + 2048) * 2),
+    # T = 2, k = 2 of E = 4: 4·(1 - (1/2)²) = 3 experts expected.
+    ("vllm::inplace_fused_experts bf16[2,64] bf16[4,64,64] bf16[4,64,32] fp32[2,2] int32[2,2]", 2 * 2 * 2 * 64 * 96, 4 * 128 + 3 * (4096 + 2048) * 2),
+    ("aten::_grouped_mm bf16[96,64] bf16[4,64,32] int32[4]", 2 * 96 * 64 * 32, (6144 + 8192 + 3072) * 2),
+    # Two rows can touch two of four groups at most.
+    ("aten::_grouped_mm bf16[2,64] bf16[4,64,32] int32[4]", 2 * 2 * 64 * 32, (128 + 4096 + 64) * 2),
+    ("_moe_C::moe_sum bf16[8,4,16] bf16[8,16]", 512, (512 + 128) * 2),
+    ("vllm::moe_forward bf16[888,3072] bf16[888,128] -", None, None),
+    # Convolutions: 2·N·Co·C/g·k²·out²; ResNet's first layer makes 112 x 112 of 224 x 224.
+    ("aten::convolution fp32[1,3,224,224] fp32[64,3,7,7] - =[2,2] =[3,3] =[1,1] =False =[0,0] =1", 236_027_904, (150_528 + 9408 + 802_816) * 4),
+    ("aten::cudnn_convolution fp32[1,3,224,224] fp32[64,3,7,7] =[3,3] =[2,2] =[1,1] =1 =False =False =True", 236_027_904, (150_528 + 9408 + 802_816) * 4),
+    ("aten::conv2d fp32[2,8,5,5] fp32[8,1,3,3] fp32[8] =[1,1] =[0,0] =[1,1] =8", 2 * 2 * 72 * 9, (400 + 72 + 144 + 8) * 4),
+    ("aten::conv1d fp32[1,4,10] fp32[6,4,3] - =[1] =[1] =[1] =1", 2 * 72 * 10, (40 + 72 + 60) * 4),
+    ("aten::convolution fp32[1,3,224,224] fp32[64,3,7,7] - - - - - - -", None, None),
+    # State-space scans: 9·B·D·L·N; a decode step 6·B·D·N, its state read and written.
+    ("_C::selective_scan_fwd fp32[2,16,32] fp32[2,16,32] fp32[16,4] fp32[2,4,32] fp32[2,4,32]", 9 * 1024 * 4, (1024 + 1024 + 64 + 512 + 1024) * 4),
+    ("mamba_ssm::selective_state_update fp32[2,16,4] fp32[2,16]", 6 * 128, 2 * 512 + 2 * 128),
+    ("_C::causal_conv1d_fwd bf16[2,16,32] bf16[16,4] -", 2 * 1024 * 4, (2 * 1024 + 64) * 2),
+    # Collectives, by what one rank reads and writes.
+    ("symm_mem::multimem_all_reduce_ bf16[2557440] - -", None, 2 * 2_557_440 * 2),
+    ("vllm::all_gather bf16[1,25136] =-1 =8 -", 0, 9 * 25_136 * 2),
+    ("vllm::reduce_scatter fp32[8,16] =0 =4 -", 96, 128 * 4 + 32 * 4),
+    ("c10d::_allgather_base_ bf16[8,25136] bf16[1,25136] - =False =-1", 0, 9 * 25_136 * 2),
+    ("c10d::_reduce_scatter_base_ bf16[1,16] bf16[8,16] - - =False =-1", 112, (128 + 16) * 2),
+    # torch.compile: words of the name an element, outer tensors once; a table counts as what is picked from it.
+    ("triton_poi_fused__unsafe_view_mul_silu_2 bf16[8,4096,8192] bf16[32768,8192] =268435456", 5 * 268_435_456, 2 * 268_435_456 * 2),
+    ("triton_red_fused_add_mean_mul_pow_rsqrt_0 bf16[8,4096,2048] bf16[2048] bf16[8,4096,2048] =32768 =2048", 5 * 67_108_864, (2 * 67_108_864 + 2048) * 2),
+    ("triton_poi_fused_embedding_0 int64[32] bf16[201088,64] bf16[32,64] =2048", 0, 32 * 8 + 2 * 2048 * 2),
+    ("triton_poi_fused_0 int32[32] bf16[201088,2880] bf16[32,2880]", None, None),
+    ("triton_tem_fused_mm_3 bf16[64,64] bf16[64,64] =4096", None, 2 * 4096 * 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "flops", "dram_bytes"), CASES, ids=[case[0] for case in CASES])
+def test_op(
+    work_of: Callable[[str], OpWork | None], text: str, flops: float | None, dram_bytes: float | None
+) -> None:
+    work = work_of(text)
+    if flops is None and dram_bytes is None:
+        assert work is None
+        return
+    assert (work.flops, work.dram_bytes) == (flops, dram_bytes)
+
+
+def test_an_embedding_reads_weights_and_a_kv_write_writes_the_cache(
+    work_of: Callable[[str], OpWork | None],
+) -> None:
+    assert work_of("aten::embedding bf16[1000,8] int64[4] =-1 =False =False").weight_bytes == 4 * 16
+    assert (
+        work_of(
+            "_C_cache_ops::reshape_and_cache bf16[4,2,8] bf16[4,2,8] fp8[9,2,8,1,8] fp8[9,2,8,8] int64[4] -"
+        ).kv_bytes
+        == 2 * 4 * 16
+    )
+
+
+def test_everything_elementwise_runs_on_the_vector_units(work_of: Callable[[str], OpWork | None]) -> None:
+    for text in (
+        "aten::add fp32[8] fp32[8] =1",
+        "aten::_softmax bf16[4,8] =-1 =False",
+        "_C::rms_norm bf16[4,8] bf16[4,8] bf16[8] =1e-5",
+    ):
+        assert work_of(text).peak == "vector"
