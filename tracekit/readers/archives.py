@@ -4,10 +4,10 @@ import tarfile
 import zipfile
 import zlib
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from tracekit.errors import CaptureError
-from tracekit.readers.source import Progress, Stream, not_empty
+from tracekit.readers.source import Closeable, Progress, Stream, not_empty
 
 SUFFIXES = (".json", ".json.gz")
 _ZIP = b"PK\x03\x04"
@@ -53,22 +53,24 @@ def open_member(path: str, name: str, progress: Progress | None = None) -> Strea
         CaptureError: The archive or the member is damaged.
     """
     label = f"{path}:{name}"
+    opened = _open_zip if zipfile.is_zipfile(path) else _open_tar
     try:
-        raw, size = _zip_member(path, name) if zipfile.is_zipfile(path) else _tar_member(path, name)
-        return not_empty(Stream(label, raw, size, progress))
-    except _DAMAGE as error:
+        archive, raw, size = opened(path, name)
+        return not_empty(Stream(label, raw, size, progress, archive))
+    except (*_DAMAGE, KeyError) as error:
         raise CaptureError(label, "the archive is damaged", hint="unpack it by hand and give the traces in it") from error
 
 
-def _zip_member(path: str, name: str) -> tuple[BinaryIO, int]:
+def _open_zip(path: str, name: str) -> tuple[Closeable, BinaryIO, int]:
     archive = zipfile.ZipFile(path)
-    return archive.open(name), archive.getinfo(name).file_size  # type: ignore[return-value]
+    return archive, cast(BinaryIO, archive.open(name)), archive.getinfo(name).file_size
 
 
-def _tar_member(path: str, name: str) -> tuple[BinaryIO, int]:
-    archive = tarfile.open(path, "r:*")  # noqa: SIM115 - the member read from it outlives this function
+def _open_tar(path: str, name: str) -> tuple[Closeable, BinaryIO, int]:
+    archive = tarfile.open(path, "r:*")  # noqa: SIM115 - closed with the stream that reads its member
     member = archive.getmember(name)
     raw = archive.extractfile(member)
     if raw is None:
+        archive.close()
         raise tarfile.ReadError(name)
-    return raw, member.size  # type: ignore[return-value]
+    return archive, cast(BinaryIO, raw), member.size

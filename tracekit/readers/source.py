@@ -11,7 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from tracekit.errors import CaptureError
 from tracekit.readers.inflate import MAGIC, Inflater
@@ -21,6 +21,13 @@ BLOCK = 1 << 20
 STDIN = "-"
 
 Progress = Callable[[int, int | None], None]
+
+
+class Closeable(Protocol):
+    """What can be closed."""
+
+    def close(self) -> None:
+        """Close it."""
 
 
 class Stream:
@@ -33,12 +40,14 @@ class Stream:
         raw: The file's bytes.
         size: Raw size in bytes, where known.
         progress: Called with raw bytes read so far and the size.
+        around: What holds the raw bytes (an archive), closed with them.
     """
 
-    def __init__(self, label: str, raw: BinaryIO, size: int | None, progress: Progress | None = None) -> None:
+    def __init__(self, label: str, raw: BinaryIO, size: int | None, progress: Progress | None = None, around: Closeable | None = None) -> None:
         self.label = label
         self.size = size
         self._raw = raw
+        self._around = around
         self._consumed = 0
         self._progress = progress
         self._notes: list[QualityNote] = []
@@ -72,6 +81,8 @@ class Stream:
         """Close the file; standard input stays open."""
         if self._raw is not sys.stdin.buffer:
             self._raw.close()
+        if self._around is not None:
+            self._around.close()
 
     def _read_raw(self) -> bytes:
         try:
