@@ -161,7 +161,9 @@ def test_vector_kernels_run_many_blocks_a_unit_and_get_no_tail() -> None:
     ("grid", "us", "confidence", "why"),
     [
         ("12,2,1", 100, 0.7, "24 thread blocks on 100 SMs"),
+        ("90,1,1", 100, 0.5, "90 thread blocks on 100 SMs"),  # nearly a wave: explains little
         ("1000,1,1", 4.5, 0.7, "4.5 us is near the launch floor"),
+        ("1000,1,1", 5.5, 0.7, "5.5 us is near the launch floor"),  # 4.95 us of it beyond the DRAM time
         ("12,2,1", 3.5, 0.8, "24 thread blocks on 100 SMs, 3.5 us is near the launch floor"),
     ],
 )

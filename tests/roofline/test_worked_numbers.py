@@ -217,3 +217,18 @@ def test_steps_sum_the_work_of_their_kernels() -> None:
     assert first["mfu"] == pytest.approx(0.1)
     assert first["mbu"] == pytest.approx(0.005)
     assert all(pd.isna(second[name]) for name in ("flops", "mfu", "mbu"))
+
+
+def test_a_step_of_mostly_unknown_work_has_sums_and_no_utilisation() -> None:
+    kernels = pd.concat(
+        [kernel((5e9, 1e6), 10_000), kernel((float("nan"), float("nan")), 90_000)], ignore_index=True
+    )
+    kernels = kernels.assign(step_id=pd.array([0, 0], dtype="Int64"))
+    steps = pd.DataFrame(
+        {"step_id": pd.array([0], dtype="Int64"), "dur_ns": pd.array([100_000], dtype="Int64")}
+    )
+    (row,) = step_rates(kernels, steps, simple()).to_dict("records")
+    assert row["flops"] == 5e9
+    assert pd.isna(row["mfu"])
+    communicating = kernels.assign(family=["gemm", "comm.nccl"])
+    assert step_rates(communicating, steps, simple())["mfu"].iloc[0] == pytest.approx(0.05)

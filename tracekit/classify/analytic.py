@@ -20,6 +20,8 @@ CLEAR_MARGIN = 1.0
 """|log2(intensity / ridge)| beyond which errors of work and roofs do not turn the sides."""
 SHORT_NS = 5_000.0
 TINY_NS = 3_000.0
+SPARSE = 0.75
+"""A grid that leaves a quarter of the SMs empty explains a low share; one that just misses a wave may not."""
 COMM_LATENCY_SHARE, COMM_LATENCY_BYTES = 0.3, 1e6
 _TAIL_WAVES = 8.0
 _L2_RESIDENT, _L2_POSSIBLE = 0.6, 0.5
@@ -132,6 +134,7 @@ def inefficient(s: Signals) -> Verdict:
 def starved(s: Signals) -> Verdict:
     """Under 30 % with too few thread blocks or too little time to fill the device."""
     few, short = s.ctas < s.sms, _short(s)
+    sparse = s.ctas < SPARSE * s.sms
     known = ~np.isnan(s.best)
 
     def evidence(at: Positions) -> np.ndarray:
@@ -140,7 +143,12 @@ def starved(s: Signals) -> Verdict:
         join = np.where(few[at] & short[at], ", ", "")
         return np.asarray(grid + join + time + "; " + shares(s)(at), dtype=object)
 
-    return Verdict(known & (few | short), Bottleneck.LATENCY, np.where(few & short, 0.8, 0.7), evidence)
+    return Verdict(
+        known & (few | short),
+        Bottleneck.LATENCY,
+        np.select([few & short, short | sparse], [0.8, 0.7], 0.5),
+        evidence,
+    )
 
 
 def idle_units(s: Signals) -> Verdict:
@@ -200,7 +208,9 @@ def _family(s: Signals, prefixes: tuple[str, ...]) -> Bools:
 
 
 def _short(s: Signals) -> Bools:
-    gpu = (s.dur < SHORT_NS) & (s.kind != Kind.CPU_OP)
+    """What the roofs do not explain of a kernel's time is no more than the fixed cost of a kernel."""
+    fixed = s.dur * (1 - np.nan_to_num(s.best, nan=0.0))
+    gpu = (fixed < SHORT_NS) & (s.kind != Kind.CPU_OP)
     return np.asarray(gpu | (s.dur < 2 * s.floor), dtype=bool)
 
 

@@ -13,8 +13,6 @@ from tracekit.tables.ceilings import Ceilings
 
 HOST_BOUND = 0.2
 """A step whose device is idle for the host's sake for more than this share of its window is host-bound."""
-SPEC_REACH = 0.8
-"""Share of a data-sheet roof that good kernels reach; 1 of a measured one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +139,14 @@ def _host_idle(steps: pd.DataFrame, gaps: pd.DataFrame) -> Floats:
 
 
 def _reach(kernels: pd.DataFrame, ceilings: Ceilings) -> Floats:
-    """Bound time at the achievable roof: the measured one, or 80 % of the data sheet's."""
-    by_compute = words(kernels, "bound_by") == "compute"
-    measured = [word for word, roof in ceilings.peaks.items() if roof.is_measured]
-    compute = np.where(np.isin(words(kernels, "peak"), measured), 1.0, SPEC_REACH)
-    memory = 1.0 if ceilings.dram.is_measured else SPEC_REACH
-    return np.asarray(column(kernels, "bound_ns") / np.where(by_compute, compute, memory), dtype=np.float64)
+    """Bound time at the achievable roof [ns]: the measured one, or the reachable share of the data sheet's."""
+    shares = {
+        word: roof.achievable / roof.used
+        for word, roof in ceilings.peaks.items()
+        if roof.used and roof.achievable
+    }
+    compute = np.asarray(pd.Series(words(kernels, "peak")).map(shares), dtype=np.float64)
+    dram = ceilings.dram
+    memory = dram.achievable / dram.used if dram.used and dram.achievable else 1.0
+    share = np.where(words(kernels, "bound_by") == "compute", compute, memory)
+    return np.asarray(column(kernels, "bound_ns") / share, dtype=np.float64)

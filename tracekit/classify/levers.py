@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pandas as pd
 
-from tracekit.classify.case import SPEC_REACH, Case, Finding, top_names
+from tracekit.classify.case import Case, Finding, top_names
 from tracekit.classify.signals import Bools, column, words
 from tracekit.tables import Phase
 from tracekit.tables.words import Bottleneck
@@ -36,7 +36,7 @@ def weight_quantisation(case: Case) -> Iterator[Finding]:
 
 
 def _fewer_bytes(case: Case, name: str, what: str, next_step: str) -> Iterator[Finding]:
-    rate = _bandwidth(case)
+    rate = case.ceilings.dram.achievable
     rows = _decode(case)
     if rate is None or rows.empty:
         return
@@ -66,7 +66,7 @@ def _fewer_bytes(case: Case, name: str, what: str, next_step: str) -> Iterator[F
 
 def larger_batch(case: Case) -> Iterator[Finding]:
     """Weights read once for more tokens, until the products reach the ridge."""
-    rate, rows = _bandwidth(case), _decode(case)
+    rate, rows = case.ceilings.dram.achievable, _decode(case)
     steps = case.steps_of(Phase.DECODE.value)
     tokens = column(steps, "generation_tokens")
     if rate is None or rows.empty or not (tokens > 0).any():
@@ -159,13 +159,6 @@ def faster_memory(case: Case) -> Iterator[Finding]:
 
 def _decode(case: Case) -> pd.DataFrame:
     return case.of_phase(Phase.DECODE.value)
-
-
-def _bandwidth(case: Case) -> float | None:
-    roof = case.ceilings.dram
-    if roof.used is None:
-        return None
-    return roof.used if roof.is_measured else roof.used * SPEC_REACH
 
 
 RULES: tuple[Callable[[Case], Iterator[Finding]], ...] = (

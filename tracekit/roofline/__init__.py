@@ -10,14 +10,8 @@ from tracekit.roofline.ceilings import (
     with_given,
     with_measured,
 )
-from tracekit.roofline.devices import (
-    Device,
-    DeviceMatch,
-    find_devices,
-    load_devices,
-    match_device,
-    pick_device,
-)
+from tracekit.roofline.devices import Device, DeviceMatch, find_devices, load_devices
+from tracekit.roofline.matching import match_device, pick_device
 
 __all__ = [
     "PEAK_WORDS",

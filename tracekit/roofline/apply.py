@@ -15,6 +15,9 @@ from tracekit.tables.ceilings import Ceilings
 Floats = npt.NDArray[np.float64]
 
 _NS = 1e9
+_SUMS = ["flops", "dram_bytes", "weight_bytes", "kv_bytes"]
+MIN_COVERAGE = 0.5
+"""Share of a step's kernel time whose work must be known for its MFU and MBU to be given."""
 _TO_HOST_LINK = r"(?i)h(?:ost)?\s*(?:to|->)\s*d(?:ev)?|d(?:evice)?\s*(?:to|->)\s*h(?:ost)?"
 _TO_PEER = r"(?i)p(?:eer)?\s*to\s*p(?:eer)?"
 _BOUNDS = pd.Index(["compute", "dram", "link"])
@@ -125,26 +128,34 @@ def _share(least_ns: Floats, wall_ns: float) -> float | None:
 def step_rates(kernels: pd.DataFrame, steps: pd.DataFrame, ceilings: Ceilings) -> pd.DataFrame:
     """Fills flops, dram_bytes, weight_bytes, kv_bytes, mfu and mbu of each step from its kernels.
 
-    Null where no kernel of the step has the figure; a step's sums are lower bounds where some have not.
+    Null where no kernel of the step has the figure; a step's sums are lower bounds where some have not. mfu and
+    mbu are null where less than `MIN_COVERAGE` of the step's kernel time has known work: a share of a sliver
+    would be read as a share of the step. Communication and copies need no work model and do not count here.
     """
     bandwidth = ceilings.dram.used or float("nan")
-    work = {name: column(kernels, name) for name in ("flops", "dram_bytes", "weight_bytes", "kv_bytes")}
-    frame = pd.DataFrame({**work, "_compute_ns": compute_ns(kernels, ceilings)})
+    frame = pd.DataFrame({name: column(kernels, name) for name in _SUMS})
+    frame["compute_ns"] = compute_ns(kernels, ceilings)
+    modelled = _is_modelled_kind(kernels)
+    dur = np.where(modelled, column(kernels, "dur_ns"), 0.0)
+    frame["all_ns"], frame["known_ns"] = dur, np.where(np.isnan(frame["flops"]), 0.0, dur)
     frame["step_id"] = column(kernels, "step_id")
     sums = frame.groupby("step_id").sum(min_count=1).reindex(steps["step_id"].to_numpy(dtype=np.float64))
-    out = steps.copy()
-    wall = column(out, "dur_ns")
-    wall = np.where(wall > 0, wall, np.nan)
-    for name in work:
-        out[name] = sums[name].to_numpy()
-    out["mfu"] = sums["_compute_ns"].to_numpy() / wall
-    streamed = _total(sums[["weight_bytes", "kv_bytes"]])
-    out["mbu"] = streamed / bandwidth * _NS / wall
-    return out
+    wall = column(steps, "dur_ns")
+    covered = (sums["known_ns"] >= MIN_COVERAGE * sums["all_ns"]).to_numpy(dtype=bool)
+    wall = np.where((wall > 0) & covered, wall, np.nan)
+    streamed = sums[["weight_bytes", "kv_bytes"]].sum(axis=1, min_count=1).to_numpy(dtype=np.float64)
+    rates = {"mfu": sums["compute_ns"].to_numpy() / wall, "mbu": streamed / bandwidth * _NS / wall}
+    return steps.assign(**{name: sums[name].to_numpy() for name in _SUMS}, **rates)
 
 
-def _total(parts: pd.DataFrame) -> Floats:
-    return parts.sum(axis=1, min_count=1).to_numpy(dtype=np.float64)
+def _is_modelled_kind(kernels: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Kernels and ops other than collectives, copies and fills."""
+    kinds = kernels["kind"].isin(["kernel", "cpu_op"]).to_numpy(dtype=bool)
+    if "family" not in kernels:
+        return np.asarray(kinds, dtype=bool)
+    families = kernels["family"].astype(object).fillna("")
+    comm = families.isin([family for family in families.unique() if str(family).startswith("comm")])
+    return np.asarray(kinds & ~comm.to_numpy(dtype=bool), dtype=bool)
 
 
 def unknown_peaks(kernels: pd.DataFrame, ceilings: Ceilings) -> Iterable[str]:

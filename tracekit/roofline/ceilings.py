@@ -14,6 +14,10 @@ from tracekit.tables.ceilings import UNKNOWN_ROOF, Ceilings, Roof
 PEAK_WORDS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4", "int4", "vector")
 """Words of the `peak` column: dtypes of matrix units, and `vector` for the plain FP32 units."""
 
+COMPUTE_REACH, DRAM_REACH, LINK_REACH = 0.8, 0.9, 0.8
+"""Shares of data-sheet rates that good kernels reach where nothing better is known: large GEMMs on Hopper 0.75 to
+0.80, large copies 0.88 to 0.92."""
+
 _PREFIX = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _RATE = re.compile(r"\s*([0-9.]+(?:[eE][+-]?[0-9]+)?)\s*([kMGTP]?)(?:FLOP/s|FLOPS|B/s|Bps)?\s*")
 
@@ -25,19 +29,27 @@ def device_ceilings(device: Device) -> Ceilings:
     """
     where = f"{device.name}, {device.sources[0]}" if device.sources else device.name
 
-    def roof(value: float | None, figure: str) -> Roof:
-        return UNKNOWN_ROOF if value is None else Roof(spec=value, source=where, status=device.trust(figure))
+    def roof(value: float | None, figure: str, reach: float = COMPUTE_REACH) -> Roof:
+        if value is None:
+            return UNKNOWN_ROOF
+        known = device.achievable.get(figure)
+        return Roof(
+            spec=value,
+            source=where,
+            status=device.trust(figure),
+            reach=reach if known is None else known / value,
+        )
 
     rates = {word: word for word in PEAK_WORDS if word in device.flops}
     if "fp32" in device.flops:
         rates["vector"] = "fp32"
     if "fp64_tensor" in device.flops:
         rates["fp64"] = "fp64_tensor"
-    link = roof(device.link, "link_gb_per_s")
+    link = roof(device.link, "link_gb_per_s", LINK_REACH)
     return Ceilings(
         device=device.name,
         peaks={word: roof(device.flops[rate], rate) for word, rate in rates.items()},
-        dram=roof(device.dram, "dram_gb_per_s"),
+        dram=roof(device.dram, "dram_gb_per_s", DRAM_REACH),
         link=link,
         # An SXM or OAM part names its peer link; its host link is not in the table.
         host_link=link if device.link_kind.startswith("PCIe") else UNKNOWN_ROOF,
@@ -120,7 +132,11 @@ def with_given(base: Ceilings, peaks: Mapping[str, float], dram: float | None = 
     }
     if "fp32" in own:
         own.setdefault("vector", own["fp32"])
-    bandwidth = base.dram if dram is None else Roof(spec=dram, source="given with --dram", status="given")
+    bandwidth = (
+        base.dram
+        if dram is None
+        else Roof(spec=dram, source="given with --dram", status="given", reach=DRAM_REACH)
+    )
     return replace(base, peaks={**base.peaks, **own}, dram=bandwidth)
 
 

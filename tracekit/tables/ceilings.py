@@ -13,17 +13,26 @@ class Roof:
         spec: The data sheet's dense rate.
         source: Where the used rate comes from.
         status: Trust in the spec: checked, single, conflict or unverified; `measured` or `given` otherwise.
+        reach: Share of the spec that good kernels reach.
     """
 
     measured: float | None = None
     spec: float | None = None
     source: str = ""
     status: str = "checked"
+    reach: float = 0.8
 
     @property
     def used(self) -> float | None:
         """The rate that bounds are computed with: the measured one where there is one."""
         return self.spec if self.measured is None else self.measured
+
+    @property
+    def achievable(self) -> float | None:
+        """The rate that a good kernel reaches: the measured one, or the reachable share of the spec."""
+        if self.measured is not None:
+            return self.measured
+        return None if self.spec is None else self.spec * self.reach
 
     @property
     def is_measured(self) -> bool:
