@@ -1,11 +1,15 @@
-"""Numbers as people read them: SI steps, three significant digits, the unit always beside."""
+"""Numbers and names as people read them: SI steps, three significant digits, the unit always beside."""
+
+import math
+import unicodedata
 
 _STEPS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+_LEAST_SHARE = 0.0005
 
 
 def si(value: float | None, unit: str) -> str:
     """`value` with an SI prefix and its unit, `-` where it is unknown: 3.35e12, "B/s" gives "3.35 TB/s"."""
-    if value is None or value != value:  # noqa: PLR0124 - NaN is the one value unequal to itself
+    if value is None or math.isnan(value):
         return "-"
     for step, prefix in _STEPS:
         if abs(value) >= step * 0.9995:
@@ -14,19 +18,22 @@ def si(value: float | None, unit: str) -> str:
 
 
 def digits(value: float) -> str:
-    """Three significant digits without an exponent."""
+    """Three significant digits without an exponent; whole numbers of more digits are kept whole."""
     if value == 0:
         return "0"
-    size = abs(value)
-    places = 2 if size < 9.995 else 1 if size < 99.95 else 0  # noqa: PLR2004 - where three digits end
-    if size < 0.0995:  # noqa: PLR2004 - where three digits end
-        return f"{value:.3g}"
-    return f"{value:.{places}f}"
+    if not math.isfinite(value):
+        return str(value)
+    places = max(0, 2 - math.floor(math.log10(abs(value))))
+    rounded = round(value, places)
+    # Rounding can add a digit: 9.996 is 10.0, not 10.00.
+    if rounded:
+        places = max(0, 2 - math.floor(math.log10(abs(rounded))))
+    return f"{rounded:.{places}f}"
 
 
 def duration(ns: float | None) -> str:
     """A duration: 1234567 gives "1.23 ms"."""
-    if ns is None or ns != ns:  # noqa: PLR0124 - NaN
+    if ns is None or math.isnan(ns):
         return "-"
     for step, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "us")):
         if abs(ns) >= step * 0.9995:
@@ -35,7 +42,31 @@ def duration(ns: float | None) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share as a percentage: 0.1234 gives "12.3 %"."""
-    if share is None or share != share:  # noqa: PLR0124 - NaN
+    """A share as a percentage: 0.1234 gives "12.3 %"; what would round to nothing is "<0.1 %"."""
+    if share is None or math.isnan(share):
         return "-"
+    if 0 < share < _LEAST_SHARE:
+        return "<0.1 %"
     return f"{digits(100 * share)} %"
+
+
+def plain(text: str, width: int | None = None) -> str:
+    """A text from a trace as one line that can neither steer a terminal nor hide.
+
+    Controls, format marks (such as a change of writing direction) and lone surrogates are shown as escapes; where
+    the text is longer than `width` its middle is left out.
+    """
+    # A name can be megabytes long: only the ends that can be seen are escaped.
+    seen = text if width is None else _shorten(text, 4 * width)
+    if not (seen.isascii() and seen.isprintable()):
+        seen = "".join(
+            c.encode("unicode_escape").decode() if unicodedata.category(c)[0] == "C" else c for c in seen
+        )
+    return seen if width is None else _shorten(seen, width)
+
+
+def _shorten(text: str, width: int) -> str:
+    if len(text) <= width:
+        return text
+    head = (width - 2) * 2 // 3
+    return f"{text[:head]}..{text[len(text) - (width - 2 - head) :]}"

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -155,7 +156,7 @@ def big_result(make_result: Callable[..., Result]) -> Callable[..., Result]:
                     "dur_ns": b["ts_ns"] - a["ts_ns"] - a["dur_ns"],
                     "cause": "host" if phase == "decode" else "dependency",
                 }
-                for a, b in zip(inside, inside[1:], strict=False)
+                for a, b in pairwise(inside)
             ]
             kernels += inside
             now = end + 120_000

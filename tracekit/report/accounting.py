@@ -49,8 +49,7 @@ def _own(kernels: pd.DataFrame, chosen: np.ndarray) -> np.ndarray:
     if not on_device.any():
         return own
     starts = kernels["ts_ns"].to_numpy(dtype=np.int64)
-    place = kernels[["rank", "device"]].apply(lambda values: pd.factorize(values)[0])
-    where = place["rank"].to_numpy() * (place["device"].max() + 2) + place["device"].to_numpy()
+    where = kernels.groupby(["rank", "device"], dropna=False, sort=False).ngroup().to_numpy()
     for one in np.unique(where[on_device]):
         rows = np.flatnonzero(on_device & (where == one))
         own[rows] = exclusive(starts[rows], starts[rows] + dur[rows])

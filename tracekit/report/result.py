@@ -1,7 +1,7 @@
 """What an analysis gives: the public tables, and the summary made from them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -57,8 +57,8 @@ class Result:
     steps: pd.DataFrame
     gaps: pd.DataFrame
     quality: pd.DataFrame
-    ceilings: Ceilings = Ceilings()
-    device: DeviceUsed = DeviceUsed()
+    ceilings: Ceilings = field(default_factory=Ceilings)
+    device: DeviceUsed = field(default_factory=DeviceUsed)
     captures: tuple[CaptureUsed, ...] = ()
     findings: tuple[FindingLike, ...] = ()
     errors: tuple[ErrorLike, ...] = ()

@@ -1,0 +1,69 @@
+"""The files of a report: whole, named, and in the declared types."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tracekit.errors import CaptureError, UsageError
+from tracekit.report import Result, parse_formats, write_report
+from tracekit.report.markdown import MAX_LINES, escape, render_markdown
+from tracekit.tables import PUBLIC
+
+Make = Callable[..., Result]
+
+
+def test_the_tables_keep_their_schema_units_and_rows(big_result: Make, tmp_path: Path) -> None:
+    result = big_result(steps=4)
+    write_report(result, tmp_path / "new" / "folder", ("parquet",))
+    for table in PUBLIC:
+        read = pq.read_table(tmp_path / "new" / "folder" / f"{table.name}.parquet")
+        assert read.schema.remove_metadata().equals(table.schema().remove_metadata())
+        assert read.schema.field(table.names[-1]).metadata[b"doc"]
+        assert len(read) == len(getattr(result, table.name))
+    kernels = pq.read_table(tmp_path / "new" / "folder" / "kernels.parquet").to_pylist()
+    assert kernels[0]["name"] == str(result.kernels["name"].iloc[0])
+
+
+def test_summary_json_is_the_summary(big_result: Make, tmp_path: Path) -> None:
+    result = big_result(steps=4)
+    written = write_report(result, tmp_path, ("json", "md"))
+    assert [path.name for path in written] == ["summary.json", "report.md"]
+    assert json.loads((tmp_path / "summary.json").read_text()) == result.summary
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.md", "summary.json"]
+
+
+def test_a_folder_that_cannot_be_made_is_one_clear_error(big_result: Make, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CaptureError, match="cannot write the report"):
+        write_report(big_result(steps=2), tmp_path / "file" / "below", ("json",))
+
+
+@pytest.mark.parametrize(("text", "formats"), [("json", ("json",)), ("parquet, html", ("html", "parquet"))])
+def test_formats_are_read_in_their_own_order(text: str, formats: tuple[str, ...]) -> None:
+    assert parse_formats(text) == formats
+
+
+@pytest.mark.parametrize("text", ["pdf", "html,pdf", "", ","])
+def test_an_unknown_format_is_wrong_usage(text: str) -> None:
+    with pytest.raises(UsageError, match="is not a format"):
+        parse_formats(text)
+
+
+def test_markdown_is_short_and_tells_the_story(big_result: Make) -> None:
+    text = render_markdown(big_result(), ("report.html",))
+    assert len(text.splitlines()) <= MAX_LINES
+    for part in (
+        "| prefill |",
+        "| decode |",
+        "Decode waits for the host",
+        "[report.html](report.html)",
+        "nvjet",
+    ):
+        assert part in text
+
+
+def test_markdown_shows_a_hostile_name_as_it_is() -> None:
+    assert escape("<b>|`@me`\n_x_") == r"\<b\>\|\`&#64;me\`\\n\_x\_"

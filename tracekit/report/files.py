@@ -1,0 +1,122 @@
+"""The files of a report, each written whole or not at all."""
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tracekit.errors import CaptureError, UsageError
+from tracekit.report.markdown import render_markdown
+from tracekit.report.result import Result
+from tracekit.tables import GAPS, KERNELS, QUALITY, STEPS, Table
+
+FORMATS = ("html", "md", "json", "parquet")
+
+
+def parse_formats(text: str) -> tuple[str, ...]:
+    """The formats of a `--format` option, in the order of `FORMATS`.
+
+    Raises:
+        UsageError: A word is not a format.
+    """
+    asked = {word.strip() for word in text.split(",") if word.strip()}
+    if odd := sorted(asked - set(FORMATS)) or (["(nothing)"] if not asked else []):
+        raise UsageError(f"--format: {odd[0]} is not a format", hint=f"one or more of {','.join(FORMATS)}")
+    return tuple(word for word in FORMATS if word in asked)
+
+
+def write_report(result: Result, folder: Path, formats: Iterable[str] = FORMATS) -> list[Path]:
+    """Write the files of a report into a folder, which is made where there is none.
+
+    Args:
+        result: The analysis.
+        folder: Where to write.
+        formats: Any of `FORMATS`.
+
+    Returns:
+        The files written, in order.
+
+    Raises:
+        CaptureError: The folder cannot be written to.
+    """
+    wanted = [name for chosen in formats for name in _FILES[chosen]]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in wanted:
+            _write_whole(folder / name, _content(result, name, [other for other in wanted if other != name]))
+    except OSError as error:
+        raise CaptureError(
+            str(folder),
+            f"cannot write the report: {error.strerror or error}",
+            hint="choose another folder with -o",
+        ) from error
+    return [folder / name for name in wanted]
+
+
+_TABLES: dict[str, tuple[Table, Callable[[Result], pd.DataFrame]]] = {
+    "kernels.parquet": (KERNELS, lambda result: result.kernels),
+    "steps.parquet": (STEPS, lambda result: result.steps),
+    "gaps.parquet": (GAPS, lambda result: result.gaps),
+    "quality.parquet": (QUALITY, lambda result: result.quality),
+}
+_FILES = {"html": ["report.html"], "md": ["report.md"], "json": ["summary.json"], "parquet": [*_TABLES]}
+
+
+def _content(result: Result, name: str, beside: list[str]) -> bytes:
+    if name == "report.html":
+        from tracekit.report.html import render_html  # noqa: PLC0415 - the charts' bundle takes seconds to load
+
+        return render_html(result).encode()
+    if name == "report.md":
+        return render_markdown(result, beside).encode()
+    if name == "summary.json":
+        return (json.dumps(result.summary, indent=2, allow_nan=False) + "\n").encode()
+    table, choose = _TABLES[name]
+    return parquet_bytes(choose(result), table)
+
+
+def parquet_bytes(frame: pd.DataFrame, table: Table) -> bytes:
+    """A public table as Parquet, by its Arrow schema, units and meanings in the metadata.
+
+    Raises:
+        TableError: The frame breaks the table's contract.
+    """
+    checked = table.check(table.conform(frame)).reset_index(drop=True)
+    schema = table.schema()
+    columns = [_column(checked[field.name], field.type) for field in schema]
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_arrays(columns, schema=schema), sink, compression="zstd")
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+def _column(values: pd.Series, kind: pa.DataType) -> pa.Array:
+    made = pa.array(values, from_pandas=True)
+    if not pa.types.is_dictionary(kind):
+        return made.cast(kind)
+    if not pa.types.is_dictionary(made.type):
+        made = made.cast(pa.string()).dictionary_encode()
+    return pa.DictionaryArray.from_arrays(made.indices.cast(pa.int32()), made.dictionary.cast(pa.string()))
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    """Write beside the target, then rename: a reader never sees half a file."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        # mkstemp makes files private; a report is as readable as the user's other files.
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(name).chmod(0o666 & ~umask)
+        Path(name).replace(path)
+    except BaseException:
+        with suppress(OSError):
+            Path(name).unlink()
+        raise

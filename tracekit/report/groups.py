@@ -1,0 +1,94 @@
+"""Kernels put together for reading: by name and phase, and by name, phase and shape."""
+
+import numpy as np
+import pandas as pd
+
+from tracekit.report.accounting import NS
+from tracekit.roofline.apply import column
+from tracekit.tables.ceilings import Ceilings
+
+BY_NAME = ("name", "phase")
+BY_SHAPE = ("name", "phase", "grid", "_octave_flops", "_octave_bytes")
+"""Launches of one grid whose work lies within a factor of the square root of two are one shape."""
+
+_SUMS = ("own_ns", "dur_ns", "known_dur_ns")
+_KNOWN = ("known_flops", "known_bytes", "known_traffic", "compute_ns", "excess_ns", "dram_bytes_hw")
+_OF_LONGEST = (
+    "family",
+    "op",
+    "dtype",
+    "grid",
+    "block",
+    "bottleneck",
+    "bottleneck_confidence",
+    "bottleneck_evidence",
+    "phase_evidence",
+    "flops_source",
+    "dram_bytes_source",
+    "peak",
+    "flags",
+)
+
+
+def grouped(rows: pd.DataFrame, ceilings: Ceilings, by: tuple[str, ...] = BY_NAME) -> pd.DataFrame:
+    """One row a group of kernels, most exclusive time first.
+
+    Args:
+        rows: Kernels as `accounting.accounted` gives them.
+        ceilings: Those of the device.
+        by: `BY_NAME` or `BY_SHAPE`.
+
+    Returns:
+        The columns of `by` that the input has; sums own_ns, dur_ns, known_dur_ns [ns], known work, excess_ns;
+        count; share of all exclusive time; rates, intensity and shares of the compute and DRAM roofs, which are
+        sums of work over sums of duration of the kernels whose work is known; and, from the class that holds
+        most of the group's time, the bottleneck with its evidence, as its longest kernel has it.
+    """
+    frame = rows.assign(
+        _octave_flops=_half_octaves(rows, "flops"), _octave_bytes=_half_octaves(rows, "dram_bytes")
+    )
+    frame["excess_ns"] = column(frame, "excess_ns")
+    groups = frame.groupby(list(by), observed=True, dropna=False, sort=False)
+    out = groups[[*_SUMS]].sum().join(groups[[*_KNOWN]].sum(min_count=1))
+    out["count"] = groups.size()
+    longest = frame.loc[_leaders(frame, by)].set_index(list(by))
+    others = [name for name in _OF_LONGEST if name in longest.columns]
+    out = out.join(longest[others], validate="1:1").reset_index()
+    whole = float(out["own_ns"].sum())
+    out["share"] = out["own_ns"] / whole if whole else 0.0
+    out = _with_rates(out, ceilings).drop(columns=[name for name in by if name.startswith("_")])
+    return out.sort_values("own_ns", ascending=False, kind="stable", ignore_index=True)
+
+
+def _with_rates(out: pd.DataFrame, ceilings: Ceilings) -> pd.DataFrame:
+    time = out["known_dur_ns"].where(out["known_dur_ns"] > 0).astype("float64")
+    bandwidth = ceilings.dram.used or float("nan")
+    moved = out["known_bytes"].where(out["known_bytes"] > 0)
+    return out.assign(
+        flops_per_s=out["known_flops"] / time * NS,
+        dram_bytes_per_s=out["known_traffic"] / time * NS,
+        arithmetic_intensity=out["known_flops"] / moved,
+        s_compute=out["compute_ns"] / time,
+        s_dram=out["known_traffic"] / bandwidth / time * NS,
+    )
+
+
+def _half_octaves(rows: pd.DataFrame, name: str) -> pd.Series:
+    values = column(rows, name)
+    rough = np.full(len(values), np.nan)
+    np.log2(values, out=rough, where=values > 0)
+    return pd.Series(np.round(2 * rough), index=rows.index)
+
+
+def _leaders(frame: pd.DataFrame, by: tuple[str, ...]) -> pd.Index:
+    """The longest kernel of each group, among those of the class that holds most of the group's time."""
+    classes = frame.groupby([*by, "bottleneck"], observed=True, dropna=False, sort=False)["own_ns"]
+    key = frame.groupby(list(by), observed=True, dropna=False, sort=False).ngroup()
+    order = np.lexsort(
+        (-column(frame, "dur_ns"), -classes.transform("sum").to_numpy(dtype=np.float64), key.to_numpy())
+    )
+    ordered = key.to_numpy()[order]
+    first = (
+        np.concatenate(([True], ordered[1:] != ordered[:-1])) if len(ordered) else np.array([], dtype=bool)
+    )
+    return frame.index[order[first]]

@@ -1,0 +1,115 @@
+"""The report for a pull request: at most `MAX_LINES` lines of GitHub Markdown."""
+
+from collections.abc import Iterable, Iterator
+
+from tracekit.report import wording
+from tracekit.report.contract import Summary
+from tracekit.report.groups import grouped
+from tracekit.report.result import Result
+from tracekit.report.wording import brief
+from tracekit.units import duration, plain, si
+
+MAX_LINES = 60
+_TOP_KERNELS = 10
+_TOP_FINDINGS = 5
+_TOP_WARNINGS = 5
+_NAME_WIDTH = 60
+# Characters that GitHub reads as markup, mentions or table borders.
+_ESCAPES = str.maketrans({c: f"\\{c}" for c in "\\`*_{}[]<>#|~$"} | {"&": "&amp;", "@": "&#64;"})
+
+
+def render_markdown(result: Result, artefacts: Iterable[str] = ()) -> str:
+    """The report as Markdown.
+
+    Args:
+        result: The analysis.
+        artefacts: Names of files beside it, to link to.
+    """
+    return "\n".join(_lines(result, tuple(artefacts))) + "\n"
+
+
+def escape(text: str, width: int | None = None) -> str:
+    """A text that GitHub shows as it is, on one line."""
+    return plain(text, width).translate(_ESCAPES)
+
+
+def _lines(result: Result, artefacts: tuple[str, ...]) -> Iterator[str]:
+    summary = result.overview
+    yield "## tracekit report"
+    yield ""
+    yield f"**Device:** {escape(wording.device_line(summary))}. **Roofs:** {escape(wording.roofs_line(summary))}."
+    yield f"**Coverage** (shares of kernel time): {escape(wording.coverage_line(summary))}."
+    yield from _section(
+        "", [f"> :warning: {escape(line, 300)}  " for line in wording.warnings(summary)][:_TOP_WARNINGS]
+    )
+    yield from _section("### Verdict", [*_phases(summary)])
+    yield from _section("### What could be won", [*_findings(summary)])
+    yield from _section("### Top kernels", [*_kernels(result)])
+    yield ""
+    yield "FLOPs are useful work; bytes are minimum traffic, a lower bound. Percentages of a roof are of the one named."
+    if artefacts:
+        yield f"Artefacts: {', '.join(f'[{escape(name)}]({name})' for name in artefacts)}"
+
+
+def _section(title: str, lines: list[str]) -> Iterator[str]:
+    if lines:
+        yield from ("", title, "", *lines) if title else ("", *lines)
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _phases(summary: Summary) -> Iterator[str]:
+    if not summary.phases:
+        yield "No kernel and no op: nothing to report."
+        return
+    yield _row("Phase", "Time", "What bounds it", "FLOP/s", "DRAM", "FLOP/byte", "MFU", "MBU")
+    yield _row("---", "--:", "---", "--:", "--:", "--:", "--:", "--:")
+    roof = wording.roof_word(summary)
+    for phase in summary.phases:
+        yield _row(
+            phase.phase,
+            f"{brief(phase.share)}, {duration(phase.time_ns)}",
+            wording.verdict(phase).removeprefix("bound "),
+            _with_roof(si(phase.flops_per_s, "FLOP/s"), wording.of_roof(phase.compute_roof_share, roof)),
+            _with_roof(si(phase.dram_bytes_per_s, "B/s"), wording.of_roof(phase.dram_roof_share, roof)),
+            wording.intensity(phase.arithmetic_intensity).removesuffix(" FLOP/B"),
+            brief(phase.mfu),
+            brief(phase.mbu),
+        )
+
+
+def _with_roof(rate: str, share: str) -> str:
+    return f"{rate} ({share})" if share else rate
+
+
+def _findings(summary: Summary) -> Iterator[str]:
+    for number, finding in enumerate(summary.findings[:_TOP_FINDINGS], 1):
+        won = f", up to {duration(finding.recoverable_ns)}" if finding.recoverable_ns else ""
+        where = f" in {escape(finding.phase)}" if finding.phase else ""
+        yield (
+            f"{number}. **{escape(finding.title, 120)}**{where}{won} (confidence {finding.confidence:.2f}): "
+            f"{escape(finding.evidence, 300)}. Next: {escape(finding.next_step, 300)}."
+        )
+
+
+def _kernels(result: Result) -> Iterator[str]:
+    top = grouped(result.rows, result.ceilings).head(_TOP_KERNELS)
+    if top.empty:
+        return
+    yield _row("Kernel", "Phase", "Time", "Calls", "FLOP/s", "DRAM", "FLOP/byte", "Bottleneck", "Of roof")
+    yield _row("---", "---", "--:", "--:", "--:", "--:", "--:", "---", "--:")
+    share = top[["s_compute", "s_dram"]].max(axis=1)
+    for row, reached in zip(top.to_dict("records"), share, strict=True):
+        yield _row(
+            escape(str(row["name"]), _NAME_WIDTH),
+            str(row["phase"]),
+            brief(row["share"]),
+            str(row["count"]),
+            si(row["flops_per_s"], "FLOP/s"),
+            si(row["dram_bytes_per_s"], "B/s"),
+            wording.intensity(row["arithmetic_intensity"]).removesuffix(" FLOP/B"),
+            f"{row['bottleneck']} ({row['bottleneck_confidence']:.2f})",
+            brief(reached),
+        )

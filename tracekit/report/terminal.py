@@ -1,0 +1,165 @@
+"""The report on one screen."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from rich import box
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from tracekit.report import wording
+from tracekit.report.console import console, name_text, write
+from tracekit.report.contract import PhaseRow, Summary
+from tracekit.report.groups import grouped
+from tracekit.report.result import Result
+from tracekit.report.wording import brief
+from tracekit.units import duration, plain, si
+
+TOP_KERNELS = 10
+_TOP_FINDINGS = 5
+_TOP_WARNINGS = 6
+_NAME_WIDTH = 20
+_OTHER_COLUMNS = 56
+_LEAST_CONFIDENCE = 0.5
+
+STYLES = {
+    "compute": "magenta",
+    "dram": "cyan",
+    "l2": "blue",
+    "latency": "yellow",
+    "communication": "green",
+    "copy": "green",
+}
+
+
+def print_summary(result: Result, folder: Path | None = None, stream: TextIO | None = None) -> None:
+    """Print the report of an analysis.
+
+    Args:
+        result: The analysis.
+        folder: Where the files of the report were written, to be named at the end; None where none were.
+        stream: Where to print; standard output by default.
+    """
+    out = console(stream)
+    parts = [*_parts(result, out.width)]
+    if folder is not None:
+        parts.append(Text(f"Written to {plain(str(folder))}"))
+    if out.is_terminal:
+        out.print(Group(*parts))
+        return
+    with out.capture() as held:
+        out.print(Group(*parts))
+    # Rich pads each line to the width; a diff of two piped reports should not see that.
+    write("\n".join(line.rstrip() for line in held.get().splitlines()), stream)
+
+
+def _parts(result: Result, width: int) -> Iterator[Any]:
+    summary = result.overview
+    yield _line("Device", plain(wording.device_line(summary)))
+    yield _line("Roofs", wording.roofs_line(summary))
+    for capture in summary.captures:
+        yield _line("Capture", f"{plain(capture.path)}: {capture.role} ({capture.evidence})")
+    yield from _warnings(summary)
+    yield Text("")
+    if not summary.phases:
+        yield Text("No kernel and no op: nothing to report.", style="bold yellow")
+        return
+    yield _phases(summary)
+    for phase in summary.phases:
+        yield _line(phase.phase, wording.verdict(phase))
+        yield _line("", f"time by bottleneck: {wording.listed(phase.bottlenecks)}")
+        yield _line("", wording.how_known(phase))
+    yield Text("")
+    yield _kernels(result, width)
+    yield _line("Coverage", f"{wording.coverage_line(summary)} (shares of kernel time)")
+    yield _line(
+        "Note",
+        "FLOPs are useful work; bytes are minimum traffic, a lower bound. Percentages of a roof are of the one named; ? marks a bottleneck told with little confidence.",
+    )
+    yield from _findings(summary)
+
+
+def _line(head: str, text: str) -> Table:
+    """A headed paragraph, wrapped under itself."""
+    row = Table.grid(padding=(0, 1))
+    row.add_column(width=8, no_wrap=True, style="bold")
+    row.add_column(overflow="fold")
+    row.add_row(Text(head), Text(text))
+    return row
+
+
+def _warnings(summary: Summary) -> Iterator[Table]:
+    lines = list(wording.warnings(summary))
+    for line in lines[:_TOP_WARNINGS]:
+        yield _line("!", plain(line))
+    if len(lines) > _TOP_WARNINGS:
+        yield _line("!", f"and {len(lines) - _TOP_WARNINGS} more: see `quality` in --json")
+
+
+def _table(*columns: str, left: int = 1) -> Table:
+    table = Table(
+        box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, header_style="bold"
+    )
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="left" if number < left else "right", no_wrap=True)
+    return table
+
+
+def _phases(summary: Summary) -> Table:
+    table = _table("Phase", "Time", "Bound by", "FLOP/s", "DRAM", "FLOP/B", "MFU", "MBU", "Tok/s", left=1)
+    roof = wording.roof_word(summary)
+    for phase in summary.phases:
+        table.add_row(
+            phase.phase,
+            f"{brief(phase.share)}\n{duration(phase.time_ns)}",
+            _bound(phase),
+            f"{si(phase.flops_per_s, 'FLOP/s')}\n{wording.of_roof(phase.compute_roof_share, roof)}",
+            f"{si(phase.dram_bytes_per_s, 'B/s')}\n{wording.of_roof(phase.dram_roof_share, roof)}",
+            wording.intensity(phase.arithmetic_intensity).removesuffix(" FLOP/B"),
+            brief(phase.mfu),
+            brief(phase.mbu),
+            si(phase.tokens_per_s, "").replace(" ", ""),
+        )
+    return table
+
+
+def _bound(phase: PhaseRow) -> Text:
+    top = wording.top_bottleneck(phase)
+    if top is None:
+        return Text("-")
+    return Text(f"{top[0]}\n{brief(top[1])}", style=STYLES.get(top[0], ""))
+
+
+def _kernels(result: Result, width: int) -> Table:
+    wide = max(_NAME_WIDTH, width - _OTHER_COLUMNS)
+    table = _table("Kernel", "Phase", "Time", "FLOP/s", "DRAM", "FLOP/B", "Bound by", "Roof", left=2)
+    top = grouped(result.rows, result.ceilings).head(TOP_KERNELS)
+    share = top[["s_compute", "s_dram"]].max(axis=1)
+    for row, reached in zip(top.to_dict("records"), share, strict=True):
+        word = str(row["bottleneck"])
+        mark = "?" if word != "unknown" and row["bottleneck_confidence"] < _LEAST_CONFIDENCE else ""
+        table.add_row(
+            name_text(str(row["name"]), wide),
+            str(row["phase"])[:7],
+            brief(row["share"]),
+            si(row["flops_per_s"], "").replace(" ", ""),
+            si(row["dram_bytes_per_s"], "B/s").replace(" ", ""),
+            wording.intensity(row["arithmetic_intensity"]).removesuffix(" FLOP/B"),
+            Text(f"{word[:8]}{mark}", style=STYLES.get(word, "")),
+            brief(reached),
+        )
+    return table
+
+
+def _findings(summary: Summary) -> Iterator[Any]:
+    for number, finding in enumerate(summary.findings[:_TOP_FINDINGS], 1):
+        won = f", up to {duration(finding.recoverable_ns)}" if finding.recoverable_ns else ""
+        where = f" [{finding.phase}]" if finding.phase else ""
+        yield _line(
+            f"Win {number}",
+            plain(
+                f"{finding.title}{where}{won} (confidence {finding.confidence:.2f}): {finding.evidence}. Next: {finding.next_step}."
+            ),
+        )

@@ -1,0 +1,129 @@
+"""The sentences that every rendering of a report shares, so that they tell one story."""
+
+import math
+from collections.abc import Iterator, Mapping
+
+from tracekit.report.contract import PhaseRow, Summary
+from tracekit.units import digits, percent, si
+
+PLAIN_BOUND = {
+    "compute": "arithmetic",
+    "dram": "DRAM bandwidth",
+    "l2": "L2 cache",
+    "latency": "latency (too small or too short)",
+    "communication": "communication",
+    "copy": "copies",
+    "unknown": "nothing told apart",
+}
+_IDLE_MATTERS = 0.2
+_DOMINANT = 0.5
+_WHOLE_PERCENT = 0.0995
+
+
+def roof_word(summary: Summary) -> str:
+    """What a percentage of a roof is of: `measured`, `spec`, or `-` where there is none."""
+    return summary.roof_used or "-"
+
+
+def top_bottleneck(phase: PhaseRow) -> tuple[str, float] | None:
+    """The class that holds most of the phase's time, and its share."""
+    return next(iter(phase.bottlenecks.items()), None)
+
+
+def idle_share(phase: PhaseRow) -> float | None:
+    """Idle time over the wall time of the phase's steps."""
+    if phase.wall_from != "steps" or not phase.wall_ns:
+        return None
+    return sum(phase.idle_ns.values()) / phase.wall_ns
+
+
+def verdict(phase: PhaseRow) -> str:
+    """What bounds a phase, in one sentence."""
+    idle, top = idle_share(phase), top_bottleneck(phase)
+    waits = ""
+    if idle is not None and idle >= _IDLE_MATTERS:
+        cause = next(iter(phase.idle_ns))
+        waits = f"; the device is idle {percent(idle)} of the wall time, mostly by {cause}"
+    if top is None:
+        return f"no kernel time{waits}"
+    word, share = top
+    if word == "unknown":
+        then = next((other for other in list(phase.bottlenecks.items())[1:]), None)
+        second = "" if then is None else f", then {PLAIN_BOUND[then[0]]} ({percent(then[1])})"
+        return f"bound cannot be told for {percent(share)} of the time{second}{waits}"
+    how = "mostly" if share >= _DOMINANT else "first"
+    return f"bound {how} by {PLAIN_BOUND[word]} ({percent(share)} of the time){waits}"
+
+
+def brief(share: float | None) -> str:
+    """A share in a narrow column: `41%`, `4.1%`."""
+    if share is None or math.isnan(share):
+        return "-"
+    return f"{100 * share:.0f}%" if share >= _WHOLE_PERCENT else percent(share).replace(" ", "")
+
+
+def of_roof(share: float | None, roof: str) -> str:
+    """A share of a roof, with which: `41% spec`."""
+    return "" if share is None else f"{brief(share)} {roof[:4]}"
+
+
+def intensity(value: float | None) -> str:
+    """Arithmetic intensity with its unit."""
+    return "-" if value is None or math.isnan(value) else f"{digits(value)} FLOP/B"
+
+
+def listed(shares: Mapping[str, float], least: float = 0.005) -> str:
+    """Shares as text, largest first; what is under `least` is put together."""
+    shown = [f"{word} {percent(share)}" for word, share in shares.items() if share >= least]
+    rest = sum(share for share in shares.values() if share < least)
+    return ", ".join([*shown, f"rest {percent(rest)}"] if rest > 0 else shown) or "-"
+
+
+def coverage_line(summary: Summary) -> str:
+    """How much of the time each stage could say something about."""
+    found = summary.coverage
+    parts = (
+        ("linked to a launch", found.linked),
+        ("phase known", found.phase_known),
+        ("work known", found.work_known),
+        ("bottleneck told", found.classified),
+    )
+    return ", ".join(f"{what} {percent(share)}" for what, share in parts)
+
+
+def how_known(phase: PhaseRow) -> str:
+    """What the phase and the work of its kernels were taken from."""
+    return f"phase by {listed(phase.evidence)}; FLOPs and bytes by {listed(phase.work_sources)}"
+
+
+def roofs_line(summary: Summary) -> str:
+    """The ceilings in force with their kind."""
+    texts = []
+    for word, roof in summary.roofs.items():
+        rate = roof.spec if roof.measured is None else roof.measured
+        kind = (
+            "measured"
+            if roof.measured is not None
+            else "spec"
+            if roof.status == "checked"
+            else f"spec, {roof.status}"
+        )
+        texts.append(f"{word} {si(rate, 'B/s' if word == 'dram' else 'FLOP/s')} ({kind})")
+    return ", ".join(texts) or "none known: give --device NAME, or --peak and --dram"
+
+
+def device_line(summary: Summary) -> str:
+    """The device's name and what it was matched to."""
+    device = summary.device
+    name = device.name or "not named by the capture"
+    if device.matched is None:
+        return f"{name} (not in the device table)" if device.name else name
+    return f"{name} (ceilings of {device.matched}; match: {device.match or 'given'})"
+
+
+def warnings(summary: Summary) -> Iterator[str]:
+    """One line a quality note and a capture that could not be read."""
+    for error in summary.errors:
+        yield f"{error.path} could not be read: {error.message}" + (f" ({error.hint})" if error.hint else "")
+    for note in summary.quality:
+        yield f"{note.code} ({note.count}): {note.message}"
