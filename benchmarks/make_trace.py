@@ -26,7 +26,11 @@ def load(path: Path) -> dict[str, Any]:
 
 def span(events: list[dict[str, Any]]) -> float:
     """Time from the first start to the last end of complete events, in microseconds."""
-    timed = [(float(e["ts"]), float(e["ts"]) + float(e["dur"])) for e in events if e.get("ph") == "X" and "dur" in e and e.get("cat") != "Trace"]
+    timed = [
+        (float(e["ts"]), float(e["ts"]) + float(e["dur"]))
+        for e in events
+        if e.get("ph") == "X" and "dur" in e and e.get("cat") != "Trace"
+    ]
     return max(end for _, end in timed) - min(start for start, _ in timed)
 
 
@@ -39,7 +43,10 @@ def moved(event: dict[str, Any], shift: float, offset: int) -> bytes:
         out["id"] += offset
     args = out.get("args")
     if isinstance(args, dict):
-        out["args"] = {key: value + offset if key in IDS and isinstance(value, int) and value > 0 else value for key, value in args.items()}
+        out["args"] = {
+            key: value + offset if key in IDS and isinstance(value, int) and value > 0 else value
+            for key, value in args.items()
+        }
     return orjson.dumps(out, option=orjson.OPT_INDENT_2).replace(b"\n", b"\n  ")
 
 
@@ -47,7 +54,12 @@ def write(document: dict[str, Any], target: IO[bytes], size: int) -> int:
     """Write repetitions until `size` bytes are there; returns how many."""
     events = document.pop("traceEvents")
     step = span(events) + 1000.0
-    ids = [value for e in events for key, value in (e.get("args") or {}).items() if key in IDS and isinstance(value, int)]
+    ids = [
+        value
+        for e in events
+        for key, value in (e.get("args") or {}).items()
+        if key in IDS and isinstance(value, int)
+    ]
     stride = max(ids, default=0) + 1
     head = orjson.dumps(document, option=orjson.OPT_INDENT_2)[:-2]
     target.write(head + b',\n  "traceEvents": [\n  ')
@@ -62,16 +74,24 @@ def write(document: dict[str, Any], target: IO[bytes], size: int) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("source", type=Path)
     parser.add_argument("output", type=Path)
     parser.add_argument("--megabytes", type=float, default=250.0)
     options = parser.parse_args()
     with options.output.open("wb") as raw:
-        target: IO[bytes] = gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=4) if options.output.suffix == ".gz" else io.BufferedWriter(raw)  # type: ignore[arg-type,assignment]
+        target: IO[bytes] = (
+            gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=4)
+            if options.output.suffix == ".gz"
+            else io.BufferedWriter(raw)
+        )  # type: ignore[arg-type,assignment]
         with target:
             repetitions = write(load(options.source), target, int(options.megabytes * 1e6))
-    print(f"{options.output}: {repetitions} repetitions, {options.output.stat().st_size / 1e6:.0f} MB on disk")
+    print(
+        f"{options.output}: {repetitions} repetitions, {options.output.stat().st_size / 1e6:.0f} MB on disk"
+    )
 
 
 if __name__ == "__main__":

@@ -85,11 +85,11 @@ def nest(starts: Ints, ends: Ints) -> Nesting:
     depth = np.empty(count, np.int64)
     opening = turn < count
     depth[turn[opening]] = level[opening]
-    return Nesting(order, _parents(depth, low, high), depth)
+    return Nesting(order, _parents(depth), depth)
 
 
-def _parents(depth: Ints, low: Ints, high: Ints) -> Ints:
-    """The last interval before each at one less depth that is still open, else its own ancestors'."""
+def _parents(depth: Ints) -> Ints:
+    """The last interval before each at one less depth."""
     parent = np.full(len(depth), -1, np.int64)
     positions = np.arange(len(depth), dtype=np.int64)
     for level in range(1, int(depth.max(initial=0)) + 1):

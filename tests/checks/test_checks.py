@@ -53,7 +53,9 @@ def test_a_record_that_overruns_its_successor_is_cut_at_its_start() -> None:
     trace.events[1]["dur"] = 5e6
     mended = sane_times(capture(trace))
     assert mended.device_events["dur_ns"].tolist()[0] == 10_000
-    assert [(note.code, note.count, note.time_ns) for note in mended.quality] == [("overrun", 1, 5_000_000_000 - 10_000)]
+    assert [(note.code, note.count, note.time_ns) for note in mended.quality] == [
+        ("overrun", 1, 5_000_000_000 - 10_000)
+    ]
 
 
 def test_a_long_last_record_is_kept_and_suspected() -> None:
@@ -86,7 +88,9 @@ def test_a_kernel_before_its_launch_means_clocks_disagree() -> None:
 
 
 def test_overlap_on_a_stream_is_counted() -> None:
-    assert codes(steady(3).launched("b", 200, 205, 10).launched("c", 210, 213, 10)) == {"stream_overlap": (1, 2_000)}
+    assert codes(steady(3).launched("b", 200, 205, 10).launched("c", 210, 213, 10)) == {
+        "stream_overlap": (1, 2_000)
+    }
 
 
 def test_recorder_options_that_inflate_host_time_are_named() -> None:
@@ -102,6 +106,10 @@ def test_one_rank_of_many_is_said() -> None:
 
 
 def test_steps_without_kernels_beside_steps_with_some() -> None:
-    steps = pd.DataFrame({"phase": ["decode", "decode", "other"], "n_kernels": [5, 0, 0], "n_post_step_kernels": [0, 0, 0]})
-    assert [(note.code, note.count) for note in check_steps(capture(steady()), steps)] == [("steps_without_kernels", 1)]
+    steps = pd.DataFrame(
+        {"phase": ["decode", "decode", "other"], "n_kernels": [5, 0, 0], "n_post_step_kernels": [0, 0, 0]}
+    )
+    assert [(note.code, note.count) for note in check_steps(capture(steady()), steps)] == [
+        ("steps_without_kernels", 1)
+    ]
     assert check_steps(capture(steady()), steps.iloc[1:]) == []

@@ -24,7 +24,9 @@ def test_what_is_kept_is_what_was_parsed(tmp_path: Path) -> None:
     assert kept[0].info == parsed[0].info
     assert (kept[0].threads, kept[0].quality) == (parsed[0].threads, parsed[0].quality)
     for name in ("device_events", "runtime_calls", "ops", "signatures", "annotations", "frames"):
-        pd.testing.assert_frame_equal(getattr(kept[0], name).astype(object), getattr(parsed[0], name).astype(object))
+        pd.testing.assert_frame_equal(
+            getattr(kept[0], name).astype(object), getattr(parsed[0], name).astype(object)
+        )
 
 
 def test_the_key_follows_the_content_and_not_the_name(tmp_path: Path) -> None:

@@ -54,7 +54,11 @@ MATRIX: dict[str, tuple[bytes, int, set[str]]] = {
     "utf-16": (good().decode().encode("utf-16"), KERNELS, {"utf16"}),
     "latin-1 byte in a name": (swap(b"kernel_2", b"kern\xe9l_2"), KERNELS, {"bad_utf8"}),
     "lone backslash in a name": (swap(b"kernel_2", rb"C:\kernel_2"), KERNELS, {"lone_backslash"}),
-    "lone backslash in the metadata": (swap(b'"trace.json"', rb'"C:\traces\x.json"'), KERNELS, {"metadata_damaged"}),
+    "lone backslash in the metadata": (
+        swap(b'"trace.json"', rb'"C:\traces\x.json"'),
+        KERNELS,
+        {"metadata_damaged"},
+    ),
     "raw newline in a name": (swap(b"kernel_2", b"kernel\n2"), KERNELS, {"control_characters"}),
     "unescaped quotes in a name": (swap(b"kernel_2", b'say "kernel" 2'), KERNELS, {"inner_quotes"}),
     "an unescaped quote and braces in a name": (swap(b"kernel_2", b'a" }, {"b'), KERNELS, {"inner_quotes"}),
@@ -63,7 +67,11 @@ MATRIX: dict[str, tuple[bytes, int, set[str]]] = {
     "N/A argument": (swap(b'"stream": 7', b'"stream": N/A'), KERNELS, {"not_a_number"}),
     "negative duration": (swap(b'"dur": 3', b'"dur": -3'), KERNELS - 1, {"bad_time"}),
     "time as text": (swap(b'"dur": 3', b'"dur": "3"'), KERNELS, set()),
-    "trailing comma in an event": (swap(b'"correlation": 1\n', b'"correlation": 1,\n'), KERNELS, {"trailing_comma"}),
+    "trailing comma in an event": (
+        swap(b'"correlation": 1\n', b'"correlation": 1,\n'),
+        KERNELS,
+        {"trailing_comma"},
+    ),
     "trailing comma after the events": (b"},\n  ],".join(good().rsplit(b"}\n  ],", 1)), KERNELS, set()),
     "trailing comma in the metadata": (swap(b"}\n  ],", b"},\n  ],"), KERNELS, {"metadata_damaged"}),
     "trailing junk": (good() + b"\x00\x01 junk", KERNELS, {"trailing_junk"}),
@@ -71,7 +79,11 @@ MATRIX: dict[str, tuple[bytes, int, set[str]]] = {
     "truncated": (two_thirds(good()), 3, {"truncated"}),
     "gzip with a wrong checksum": (wrong_checksum(), KERNELS, {"gzip_checksum"}),
     "gzip with trailing bytes": (gzip.compress(good()) + b"junk", KERNELS, {"gzip_trailing"}),
-    "gzip members that make one document": (gzip.compress(good()[:700]) + gzip.compress(good()[700:]), KERNELS, set()),
+    "gzip members that make one document": (
+        gzip.compress(good()[:700]) + gzip.compress(good()[700:]),
+        KERNELS,
+        set(),
+    ),
     "gzip members of two documents": (gzip.compress(good()) * 2, KERNELS, {"second_document"}),
     "gzip without its last bytes": (gzip.compress(good())[:-6], KERNELS, {"gzip_truncated"}),
     "unclosed array": (unclosed_array(), KERNELS, {"event_array", "unclosed_array"}),
@@ -136,7 +148,11 @@ def test_any_damaged_byte_gives_a_result_or_a_tracekit_error(data: st.DataObject
 @given(st.integers(0, len(good())))
 def test_a_cut_keeps_every_event_that_is_whole(length: int) -> None:
     text = good()[:length]
-    whole = sum(text.find(f'"kernel_{n}"'.encode()) >= 0 and text.find(b"\n    }", text.find(f'"kernel_{n}"'.encode())) >= 0 for n in range(KERNELS))
+    whole = sum(
+        text.find(f'"kernel_{n}"'.encode()) >= 0
+        and text.find(b"\n    }", text.find(f'"kernel_{n}"'.encode())) >= 0
+        for n in range(KERNELS)
+    )
     try:
         capture = parse(text)
     except TracekitError:

@@ -20,7 +20,9 @@ def trace(name: str) -> TraceBuilder:
 
 
 def names(path: str) -> list[str]:
-    return [capture.device_events["name"].iloc[0] for source in discover(path) for capture in read_source(source)]
+    return [
+        capture.device_events["name"].iloc[0] for source in discover(path) for capture in read_source(source)
+    ]
 
 
 def test_a_folder_is_all_the_captures_in_it(tmp_path: Path) -> None:
@@ -36,7 +38,10 @@ def test_a_run_of_the_collector_says_which_file_is_what(tmp_path: Path) -> None:
     (tmp_path / RUN).write_text("{}")
     (tmp_path / CEILINGS).write_text("{}")
     found = discover(str(tmp_path))
-    assert [(source.role, source.run) for source in found] == [(Role.TIMING, tmp_path), (Role.SHAPES, tmp_path)]
+    assert [(source.role, source.run) for source in found] == [
+        (Role.TIMING, tmp_path),
+        (Role.SHAPES, tmp_path),
+    ]
 
 
 def test_a_zip_is_read_in_place(tmp_path: Path) -> None:

@@ -36,7 +36,13 @@ def test_every_table_keeps_its_contract() -> None:
 def test_a_kernel_row_has_exact_nanoseconds_on_the_absolute_clock() -> None:
     row = parse(decode_trace().text()).device_events.iloc[0]
     assert (row["ts_ns"], row["dur_ns"]) == (1_000_000_000 + 40_500, 7_125)
-    assert (row["name"], row["kind"], row["device"], row["stream"], row["correlation"]) == ("gemm", "kernel", 0, 7, 1)
+    assert (row["name"], row["kind"], row["device"], row["stream"], row["correlation"]) == (
+        "gemm",
+        "kernel",
+        0,
+        7,
+        1,
+    )
     assert (row["grid"], row["block"]) == ("64,1,1", "128,1,1")
 
 
@@ -51,7 +57,11 @@ def test_recorded_shapes_become_one_signature_for_equal_calls() -> None:
 def test_metadata_is_read_before_and_after_the_events() -> None:
     trace = decode_trace()
     trace.base_ns = None
-    trace.tail = {"baseTimeNanoseconds": 5_000_000_000, "distributedInfo": {"rank": 3, "world_size": 8}, "host_name": "secret"}
+    trace.tail = {
+        "baseTimeNanoseconds": 5_000_000_000,
+        "distributedInfo": {"rank": 3, "world_size": 8},
+        "host_name": "secret",
+    }
     capture = parse(trace.text())
     assert capture.info.rank == 3
     assert capture.info.world_size == 8
@@ -72,9 +82,13 @@ def test_the_eras_are_told_apart() -> None:
     assert era() == "E3"
     assert era(base_ns=None) == "E2"
     old = TraceBuilder(base_ns=None)
-    old.event("Kernel", "gemm", 1_623_142_623_531_625, 2, pid=0, tid="stream 7", device=0, stream=7, correlation=9)
+    old.event(
+        "Kernel", "gemm", 1_623_142_623_531_625, 2, pid=0, tid="stream 7", device=0, stream=7, correlation=9
+    )
     old.event("Runtime", "cudaLaunchKernel", 1_623_142_623_531_600, 3, tid="25738", correlation=9)
-    old.event("Operator", "aten::mm", 1_623_142_623_531_500, 90, tid="25738", **{"Input Dims": [[2, 2], [2, 2]]})
+    old.event(
+        "Operator", "aten::mm", 1_623_142_623_531_500, 90, tid="25738", **{"Input Dims": [[2, 2], [2, 2]]}
+    )
     capture = parse(old.text())
     assert capture.info.schema == "E1"
     assert capture.device_events["ts_ns"].tolist() == [1_623_142_623_531_625_000]
@@ -93,13 +107,17 @@ def test_the_eras_are_told_apart() -> None:
     ],
 )
 def test_times_are_exact_from_their_decimal_text(written: str, ns: int) -> None:
-    text = '{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "ts": %s, "dur": 1}]}' % written
+    text = '{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "ts": WRITTEN, "dur": 1}]}'.replace(
+        "WRITTEN", written
+    )
     assert parse(text.encode()).device_events["ts_ns"].tolist() == [ns]
 
 
 @pytest.mark.parametrize("written", ["null", '"N/A"', "-3", "1e400", '"1e999999999"', "[1]", "true"])
 def test_an_event_without_a_usable_duration_is_kept_out_and_counted(written: str) -> None:
-    text = '{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "good", "ts": 1, "dur": 1}, {"ph": "X", "cat": "kernel", "name": "bad", "ts": 2, "dur": %s}]}' % written
+    text = '{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "good", "ts": 1, "dur": 1}, {"ph": "X", "cat": "kernel", "name": "bad", "ts": 2, "dur": WRITTEN}]}'.replace(
+        "WRITTEN", written
+    )
     capture = parse(text.encode())
     assert capture.device_events["name"].tolist() == ["good"]
     assert [(note.code, note.count) for note in capture.quality] == [("bad_time", 1)]
@@ -126,7 +144,11 @@ def test_a_comms_id_above_int64_does_not_lose_its_event() -> None:
 
 
 def test_only_wanted_python_frames_are_kept_and_all_are_counted() -> None:
-    trace = decode_trace().frame("vllm/v1/worker/gpu_model_runner.py(1002): execute_model", 0, 90).frame("noise.py(1): f", 1, 2)
+    trace = (
+        decode_trace()
+        .frame("vllm/v1/worker/gpu_model_runner.py(1002): execute_model", 0, 90)
+        .frame("noise.py(1): f", 1, 2)
+    )
     capture = parse(trace.text())
     assert capture.frames["name"].tolist() == ["vllm/v1/worker/gpu_model_runner.py(1002): execute_model"]
     assert capture.info.event_counts["python_function"] == 2
@@ -139,7 +161,9 @@ def test_unknown_categories_are_counted_and_named() -> None:
 
 
 @pytest.mark.parametrize("indent", [None, 2])
-def test_batches_of_any_size_give_the_same_tables(indent: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_of_any_size_give_the_same_tables(
+    indent: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     trace = TraceBuilder()
     for number in range(200):
         trace.launched(f'name with }}, {{ and "quotes" {number % 7}', number * 10, number * 10 + 3, 2.5)
@@ -184,11 +208,21 @@ def test_a_gpu_with_no_kernels_is_said_so() -> None:
         (b'{"traceEvents": null}', FormatError, "null"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0", UnsupportedError, "Git LFS pointer"),
         (b'{"schema": "1.1.1", "nodes": [], "pid": 3}', FormatError, "execution trace"),
-        (b'{"traceEvents": [{"ph": "X", "cat": "FEE", "ts": 1, "dur": 1}], "viztracer_metadata": {}}', FormatError, "VizTracer"),
-        (b'{"traceEvents": [{"ph": "X", "cat": "user_annotation", "name": "a", "ts": 1, "dur": 1}]}', FormatError, "neither device work"),
+        (
+            b'{"traceEvents": [{"ph": "X", "cat": "FEE", "ts": 1, "dur": 1}], "viztracer_metadata": {}}',
+            FormatError,
+            "VizTracer",
+        ),
+        (
+            b'{"traceEvents": [{"ph": "X", "cat": "user_annotation", "name": "a", "ts": 1, "dur": 1}]}',
+            FormatError,
+            "neither device work",
+        ),
     ],
 )
-def test_what_cannot_be_reported_is_refused_in_one_line_with_a_next_step(data: bytes, error: type[CaptureError], said: str) -> None:
+def test_what_cannot_be_reported_is_refused_in_one_line_with_a_next_step(
+    data: bytes, error: type[CaptureError], said: str
+) -> None:
     with pytest.raises(error) as caught:
         parse(data)
     assert said in str(caught.value)
@@ -203,11 +237,24 @@ def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
 
 def test_begin_and_end_events_are_paired() -> None:
     trace = TraceBuilder().kernel("whole", 1, 1)
-    for ph, name, ts in (("B", "outer", 0), ("B", "inner", 10), ("E", "", 30.25), ("E", "", 50), ("E", "", 60), ("B", "open", 70)):
+    for ph, name, ts in (
+        ("B", "outer", 0),
+        ("B", "inner", 10),
+        ("E", "", 30.25),
+        ("E", "", 50),
+        ("E", "", 60),
+        ("B", "open", 70),
+    ):
         trace.events.append({"ph": ph, "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": ts})
     capture = parse(trace.text())
-    assert dict(zip(capture.ops["name"], capture.ops["dur_ns"], strict=True)) == {"outer": 50_000, "inner": 20_250}
-    assert [(note.code, note.count) for note in capture.quality] == [("paired_events", 2), ("unpaired_events", 2)]
+    assert dict(zip(capture.ops["name"], capture.ops["dur_ns"], strict=True)) == {
+        "outer": 50_000,
+        "inner": 20_250,
+    }
+    assert [(note.code, note.count) for note in capture.quality] == [
+        ("paired_events", 2),
+        ("unpaired_events", 2),
+    ]
 
 
 def test_ranks_merged_into_one_file_are_split_so_that_ids_do_not_collide() -> None:
@@ -215,13 +262,29 @@ def test_ranks_merged_into_one_file_are_split_so_that_ids_do_not_collide() -> No
     for rank in (1, 0):
         host, device = f"[TP0{rank}-DP00] 4242", f"[TP0{rank}-DP00] 0"
         trace.event("cuda_runtime", "cudaLaunchKernel", 10 + rank, 1, pid=host, correlation=5)
-        trace.event("kernel", f"kernel of {rank}", 20 + rank, 3, pid=device, tid=7, device=rank, stream=7, correlation=5)
+        trace.event(
+            "kernel",
+            f"kernel of {rank}",
+            20 + rank,
+            3,
+            pid=device,
+            tid=7,
+            device=rank,
+            stream=7,
+            correlation=5,
+        )
     captures = read_stream(from_bytes("merged.json", trace.text()), lambda _name: False)
-    assert [(capture.info.rank, capture.device_events["name"].tolist(), len(capture.runtime_calls)) for capture in captures] == [(0, ["kernel of 0"], 1), (1, ["kernel of 1"], 1)]
+    assert [
+        (capture.info.rank, capture.device_events["name"].tolist(), len(capture.runtime_calls))
+        for capture in captures
+    ] == [(0, ["kernel of 0"], 1), (1, ["kernel of 1"], 1)]
 
 
 def test_a_jax_trace_is_told_so() -> None:
-    events = [{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "/device:TPU:0"}}, {"ph": "X", "name": "fusion", "pid": 1, "tid": 1, "ts": 1, "dur": 2}]
+    events = [
+        {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "/device:TPU:0"}},
+        {"ph": "X", "name": "fusion", "pid": 1, "tid": 1, "ts": 1, "dur": 2},
+    ]
     with pytest.raises(FormatError, match="JAX or TensorFlow"):
         parse(json.dumps({"displayTimeUnit": "ns", "traceEvents": events}).encode())
 

@@ -21,7 +21,14 @@ Check = Callable[[Capture, Linked], Iterator[QualityNote]]
 
 def check_capture(capture: Capture, linked: Linked) -> list[QualityNote]:
     """Notes of every check, in the order in which a reader should hear them."""
-    checks: tuple[Check, ...] = (_graph_records_lost, _capture_trace, _backwards, _stream_overlap, _recorder_overhead, _ranks_missing)
+    checks: tuple[Check, ...] = (
+        _graph_records_lost,
+        _capture_trace,
+        _backwards,
+        _stream_overlap,
+        _recorder_overhead,
+        _ranks_missing,
+    )
     return [note for check in checks for note in check(capture, linked)]
 
 
@@ -37,20 +44,33 @@ def _kernels(linked: Linked) -> pd.DataFrame:
 def _graph_records_lost(capture: Capture, linked: Linked) -> Iterator[QualityNote]:
     replays = _calls(capture, _GRAPH_LAUNCH)
     if replays and not linked.kernels["from_graph"].any():
-        yield QualityNote("graph_records_lost", replays, "graphs were replayed and none of their kernels recorded: steps that replay graphs have no numbers; record with a newer profiler or without graphs")
+        yield QualityNote(
+            "graph_records_lost",
+            replays,
+            "graphs were replayed and none of their kernels recorded: steps that replay graphs have no numbers; record with a newer profiler or without graphs",
+        )
 
 
 def _capture_trace(capture: Capture, linked: Linked) -> Iterator[QualityNote]:
     launches = _calls(capture, _LAUNCH) - _calls(capture, _GRAPH_LAUNCH)
     if launches >= FEW_LAUNCHES and 0 < len(_kernels(linked)) < CAPTURED * launches:
-        yield QualityNote("capture_trace", launches, "most launches here made no kernel: this records a graph's capture, not a workload; give it as --donor beside the trace of the replay")
+        yield QualityNote(
+            "capture_trace",
+            launches,
+            "most launches here made no kernel: this records a graph's capture, not a workload; give it as --donor beside the trace of the replay",
+        )
 
 
 def _backwards(_capture: Capture, linked: Linked) -> Iterator[QualityNote]:
     rows = linked.kernels[linked.kernels["kind"] != Kind.CPU_OP]
     early = (rows["ts_ns"] + CLOCK_GRAIN < rows["launch_ts_ns"]).fillna(value=False)
     if early.any():
-        yield QualityNote("kernel_before_launch", int(early.sum()), "device events start before their launch: host and device clocks disagree, so launch latencies are not to be trusted", int(rows.loc[early, "dur_ns"].sum()))
+        yield QualityNote(
+            "kernel_before_launch",
+            int(early.sum()),
+            "device events start before their launch: host and device clocks disagree, so launch latencies are not to be trusted",
+            int(rows.loc[early, "dur_ns"].sum()),
+        )
 
 
 def _stream_overlap(_capture: Capture, linked: Linked) -> Iterator[QualityNote]:
@@ -59,16 +79,29 @@ def _stream_overlap(_capture: Capture, linked: Linked) -> Iterator[QualityNote]:
     following = streams["ts_ns"].shift(-1)
     over = (rows["ts_ns"] + rows["dur_ns"] - following).fillna(0).to_numpy(dtype=np.int64)
     if (over > 0).any():
-        yield QualityNote("stream_overlap", int((over > 0).sum()), "kernels overlap on one stream (programmatic dependent launch, or wrong records): busy time is their union", int(over[over > 0].sum()))
+        yield QualityNote(
+            "stream_overlap",
+            int((over > 0).sum()),
+            "kernels overlap on one stream (programmatic dependent launch, or wrong records): busy time is their union",
+            int(over[over > 0].sum()),
+        )
 
 
 def _recorder_overhead(capture: Capture, _linked: Linked) -> Iterator[QualityNote]:
     on = [text for option, text in _SLOW_OPTIONS.items() if option in capture.info.options]
     if on:
-        yield QualityNote("recorder_overhead", len(on), f"the recorder took {', '.join(on)}: host time, and with it gaps and host-bound steps, is inflated")
+        yield QualityNote(
+            "recorder_overhead",
+            len(on),
+            f"the recorder took {', '.join(on)}: host time, and with it gaps and host-bound steps, is inflated",
+        )
 
 
 def _ranks_missing(capture: Capture, _linked: Linked) -> Iterator[QualityNote]:
     world = capture.info.world_size
     if world is not None and world > 1:
-        yield QualityNote("one_rank_of_many", world - 1, f"this is rank {capture.info.rank} of {world}: the time that collectives wait for the others cannot be told apart")
+        yield QualityNote(
+            "one_rank_of_many",
+            world - 1,
+            f"this is rank {capture.info.rank} of {world}: the time that collectives wait for the others cannot be told apart",
+        )

@@ -18,4 +18,8 @@ def _steps_without_kernels(capture: Capture, steps: pd.DataFrame) -> Iterator[Qu
     working = steps[steps["phase"].isin([str(phase) for phase in LLM_PHASES])]
     bare = (working["n_kernels"] + working["n_post_step_kernels"]) == 0
     if bare.any() and not bare.all():
-        yield QualityNote("steps_without_kernels", int(bare.sum()), f"of {len(working)} steps with tokens have no kernel: device records cover only a part of the window")
+        yield QualityNote(
+            "steps_without_kernels",
+            int(bare.sum()),
+            f"of {len(working)} steps with tokens have no kernel: device records cover only a part of the window",
+        )

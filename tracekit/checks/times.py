@@ -34,9 +34,23 @@ def sane_times(capture: Capture) -> Capture:
     if events.empty:
         return capture
     notes: list[QualityNote] = []
-    events = _drop(events, _absurd(events), notes, "absurd_duration", "device events of an hour and more are overflows; kept out")
-    events = _drop(events, _at_zero(events), notes, "ts_zero", "device events at the clock's zero lost their time; kept out")
-    events = _drop(events, _far(events), notes, "outside_window", "device events far outside the recording were kept out")
+    events = _drop(
+        events,
+        _absurd(events),
+        notes,
+        "absurd_duration",
+        "device events of an hour and more are overflows; kept out",
+    )
+    events = _drop(
+        events,
+        _at_zero(events),
+        notes,
+        "ts_zero",
+        "device events at the clock's zero lost their time; kept out",
+    )
+    events = _drop(
+        events, _far(events), notes, "outside_window", "device events far outside the recording were kept out"
+    )
     events = _clip(events, notes)
     _suspect(events, notes)
     if not notes:
@@ -48,7 +62,9 @@ def _column(events: pd.DataFrame, name: str) -> Ints:
     return events[name].to_numpy(dtype=np.int64)
 
 
-def _drop(events: pd.DataFrame, bad: Bools, notes: list[QualityNote], code: str, message: str) -> pd.DataFrame:
+def _drop(
+    events: pd.DataFrame, bad: Bools, notes: list[QualityNote], code: str, message: str
+) -> pd.DataFrame:
     if not bad.any():
         return events
     notes.append(QualityNote(code, int(bad.sum()), message))
@@ -85,13 +101,22 @@ def _clip(events: pd.DataFrame, notes: list[QualityNote]) -> pd.DataFrame:
     if not over.any():
         return events
     lost = int((lengths - room)[over].sum())
-    notes.append(QualityNote("overrun", int(over.sum()), "device events that overran their successor on the stream were cut at its start", lost))
+    notes.append(
+        QualityNote(
+            "overrun",
+            int(over.sum()),
+            "device events that overran their successor on the stream were cut at its start",
+            lost,
+        )
+    )
     return events.assign(dur_ns=np.where(over, room, lengths))
 
 
 def _room(events: pd.DataFrame) -> Ints:
     """Time from each event's start to the next one's on its device and stream."""
-    streams = events.groupby([events["device"].fillna(-1), events["stream"].fillna(-1)], observed=True)["ts_ns"]
+    streams = events.groupby([events["device"].fillna(-1), events["stream"].fillna(-1)], observed=True)[
+        "ts_ns"
+    ]
     following = streams.shift(-1)
     longest = np.int64(LONGEST)
     return (following - events["ts_ns"]).fillna(longest).to_numpy(dtype=np.int64)
@@ -99,6 +124,17 @@ def _room(events: pd.DataFrame) -> Ints:
 
 def _suspect(events: pd.DataFrame, notes: list[QualityNote]) -> None:
     lengths = _column(events, "dur_ns")
-    odd = (lengths >= SECOND) & (lengths > SUSPECT * np.median(lengths)) if len(lengths) else np.zeros(0, np.bool_)
+    odd = (
+        (lengths >= SECOND) & (lengths > SUSPECT * np.median(lengths))
+        if len(lengths)
+        else np.zeros(0, np.bool_)
+    )
     if odd.any():
-        notes.append(QualityNote("suspect_duration", int(odd.sum()), "device events of a second and more among microseconds: look at them before you believe a sum", int(lengths[odd].sum())))
+        notes.append(
+            QualityNote(
+                "suspect_duration",
+                int(odd.sum()),
+                "device events of a second and more among microseconds: look at them before you believe a sum",
+                int(lengths[odd].sum()),
+            )
+        )

@@ -30,8 +30,10 @@ for command in (collect, report, inspect, kernels, devices):
 
 @app.callback()
 def _main(
-    debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error."),  # noqa: FBT003 - typer's way to give a default
-    version: bool = typer.Option(False, "--version", callback=show_version, is_eager=True, help="Print the version and exit."),  # noqa: FBT003 - as above
+    debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error."),
+    version: bool = typer.Option(
+        False, "--version", callback=show_version, is_eager=True, help="Print the version and exit."
+    ),
 ) -> None:
     del version
     set_debug(on=debug)

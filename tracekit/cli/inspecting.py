@@ -2,7 +2,6 @@
 
 from typing import Any
 
-
 from tracekit.cli.options import Captures, Data, Json, choices, finish, reading
 
 
@@ -31,10 +30,14 @@ def _text(capture: dict[str, Any]) -> str:
         f"  kernels {duration(times['kernel_sum'])}, device busy {duration(times['gpu_union'])} of {duration(times['gpu_span'])}",
     ]
     lines += [f"  ! {note['code']} ({note['count']}): {note['message']}" for note in capture["quality"]]
-    lines += [f"  step {step['phase']}: {step['n_kernels']} kernels, {duration(step['kernel_sum_ns'])} ({step['evidence']})" for step in capture["steps"][:20]]
+    lines += [
+        f"  step {step['phase']}: {step['n_kernels']} kernels, {duration(step['kernel_sum_ns'])} ({step['evidence']})"
+        for step in capture["steps"][:20]
+    ]
     if len(capture["steps"]) > len(capture["steps"][:20]):
         lines.append(f"  ... and {len(capture['steps']) - 20} more steps")
-    lines += [f"  {duration(row['sum_ns']):>9}  {row['count']:>6} x  {plain(row['name'], 100)}" for row in capture["top_kernels"]]
+    lines += [
+        f"  {duration(row['sum_ns']):>9}  {row['count']:>6} x  {plain(row['name'], 100)}"
+        for row in capture["top_kernels"]
+    ]
     return "\n".join(lines)
-
-

@@ -5,14 +5,29 @@ from typing import Annotated
 
 import typer
 
-from tracekit.cli.options import Captures, Data, Device, Donor, Dram, Json, Model, Peak, choices, finish, reading
+from tracekit.cli.options import (
+    Captures,
+    Data,
+    Device,
+    Donor,
+    Dram,
+    Json,
+    Model,
+    Peak,
+    choices,
+    finish,
+    reading,
+)
 
 _LONGEST = 60
 
 
 def kernels(
     captures: Captures,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the table: .parquet, .csv or .json.", show_default=False)] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Write the table: .parquet, .csv or .json.", show_default=False),
+    ] = None,
     as_json: Json = False,
     top: Annotated[int, typer.Option("--top", min=1, help="Rows to print, longest first.")] = 30,
     model: Model = None,
@@ -28,14 +43,21 @@ def kernels(
     from tracekit.report.tabular import kernels_text, write_kernels
 
     with reading() as progress:
-        result = analyze(captures, choices(data=data, device=device, peaks=peak, dram=dram, model=model, donors=donor, progress=progress))
+        result = analyze(
+            captures,
+            choices(
+                data=data, device=device, peaks=peak, dram=dram, model=model, donors=donor, progress=progress
+            ),
+        )
     if output is not None:
         write_kernels(result.kernels, output)
     elif as_json:
         emit_json({"schema_version": 1, "kernels": kernels_text(result.kernels, None)})
     else:
         rows = result.kernels.nlargest(top, "dur_ns")
-        shown = rows[["dur_ns", "phase", "family", "flops_per_s", "dram_bytes_per_s", "bottleneck", "name"]].copy()
+        shown = rows[
+            ["dur_ns", "phase", "family", "flops_per_s", "dram_bytes_per_s", "bottleneck", "name"]
+        ].copy()
         shown["name"] = shown["name"].astype(object).str.slice(0, _LONGEST)
         write(shown.to_string(index=False))
     finish(result.errors)

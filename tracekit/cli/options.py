@@ -36,7 +36,7 @@ def debugging() -> bool:
     return _SWITCHES.debug
 
 
-def show_version(asked: bool) -> None:  # noqa: FBT001 - typer calls it so
+def show_version(asked: bool) -> None:
     """Print the version and exit, where asked."""
     if asked:
         try:
@@ -47,19 +47,62 @@ def show_version(asked: bool) -> None:  # noqa: FBT001 - typer calls it so
         raise typer.Exit
 
 
-Captures = Annotated[list[str], typer.Argument(help="Traces, folders of traces, or folders that `tracekit collect` wrote; `-` is standard input.", show_default=False)]
+Captures = Annotated[
+    list[str],
+    typer.Argument(
+        help="Traces, folders of traces, or folders that `tracekit collect` wrote; `-` is standard input.",
+        show_default=False,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Data = Annotated[list[Path] | None, typer.Option("--data", help="Folder of your own devices, kernels, engines or models (TOML).", show_default=False)]
-Device = Annotated[str | None, typer.Option("--device", help="Take the ceilings of this device (see `tracekit devices`).", show_default=False)]
-Peak = Annotated[list[str] | None, typer.Option("--peak", help="A dense peak, such as bf16=989e12.", show_default=False)]
-Dram = Annotated[str | None, typer.Option("--dram", help="DRAM bandwidth in byte/s, such as 3.35e12.", show_default=False)]
-Model = Annotated[str | None, typer.Option("--model", help="Model preset or config.json, for kernels without recorded shapes.", show_default=False)]
-Cache = Annotated[bool, typer.Option("--cache", help="Keep the parsed captures (by content), so that the next report of the same file is quick.")]
-CacheDir = Annotated[Path | None, typer.Option("--cache-dir", help="Where to keep them; the user's cache folder by default.", show_default=False)]
-Donor = Annotated[list[str] | None, typer.Option("--donor", help="A capture whose recorded shapes stand in for missing ones.", show_default=False)]
+Data = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--data", help="Folder of your own devices, kernels, engines or models (TOML).", show_default=False
+    ),
+]
+Device = Annotated[
+    str | None,
+    typer.Option(
+        "--device", help="Take the ceilings of this device (see `tracekit devices`).", show_default=False
+    ),
+]
+Peak = Annotated[
+    list[str] | None, typer.Option("--peak", help="A dense peak, such as bf16=989e12.", show_default=False)
+]
+Dram = Annotated[
+    str | None, typer.Option("--dram", help="DRAM bandwidth in byte/s, such as 3.35e12.", show_default=False)
+]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        help="Model preset or config.json, for kernels without recorded shapes.",
+        show_default=False,
+    ),
+]
+Cache = Annotated[
+    bool,
+    typer.Option(
+        "--cache",
+        help="Keep the parsed captures (by content), so that the next report of the same file is quick.",
+    ),
+]
+CacheDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--cache-dir", help="Where to keep them; the user's cache folder by default.", show_default=False
+    ),
+]
+Donor = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--donor", help="A capture whose recorded shapes stand in for missing ones.", show_default=False
+    ),
+]
 
 
-def choices(  # noqa: PLR0913 - one argument an option
+def choices(
     *,
     data: list[Path] | None = None,
     device: str | None = None,
@@ -107,7 +150,13 @@ def reading() -> "Iterator[Progress | None]":
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
     from rich.progress import Progress as Bar
 
-    columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("reading"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("reading", total=None)
 

@@ -5,15 +5,34 @@ from typing import Annotated
 
 import typer
 
-from tracekit.cli.options import Cache, CacheDir, Captures, Data, Device, Donor, Dram, Json, Model, Peak, cache_folder, choices, finish, reading
+from tracekit.cli.options import (
+    Cache,
+    CacheDir,
+    Captures,
+    Data,
+    Device,
+    Donor,
+    Dram,
+    Json,
+    Model,
+    Peak,
+    cache_folder,
+    choices,
+    finish,
+    reading,
+)
 
 FORMATS = "html,md,json,parquet"
 
 
 def report(
     captures: Captures,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder to write the report to.", show_default=False)] = None,
-    formats: Annotated[str, typer.Option("--format", help="What to write there, separated by commas.")] = FORMATS,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Folder to write the report to.", show_default=False)
+    ] = None,
+    formats: Annotated[
+        str, typer.Option("--format", help="What to write there, separated by commas.")
+    ] = FORMATS,
     as_json: Json = False,
     model: Model = None,
     donor: Donor = None,
@@ -34,7 +53,19 @@ def report(
 
     wanted = parse_formats(formats)
     with reading() as progress:
-        result = analyze(captures, choices(data=data, device=device, peaks=peak, dram=dram, model=model, donors=donor, cache=cache_folder(on=cache, folder=cache_dir), progress=progress))
+        result = analyze(
+            captures,
+            choices(
+                data=data,
+                device=device,
+                peaks=peak,
+                dram=dram,
+                model=model,
+                donors=donor,
+                cache=cache_folder(on=cache, folder=cache_dir),
+                progress=progress,
+            ),
+        )
     if output is not None:
         write_report(result, output, wanted)
     if as_json:

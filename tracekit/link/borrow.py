@@ -38,19 +38,48 @@ def borrow_signatures(timing: Capture, shapes: Capture) -> Borrowed:
     mine, theirs = _places(timing), _places(shapes)
     keys = ["range", "visit", "name", "call"]
     group = ["range", "visit", "name"]
-    merged = mine.merge(theirs[[*keys, "signature", "calls"]], on=keys, how="left", validate="one_to_one", suffixes=("", "_theirs"))
+    merged = mine.merge(
+        theirs[[*keys, "signature", "calls"]],
+        on=keys,
+        how="left",
+        validate="one_to_one",
+        suffixes=("", "_theirs"),
+    )
     merged["signature_theirs"] = merged["signature_theirs"].where(merged["calls"] == merged["calls_theirs"])
     merged = merged.sort_values("row", kind="stable")
     found = merged["signature_theirs"].notna().to_numpy()
     offset = len(timing.signatures)
-    signature = np.where(found, merged["signature_theirs"].fillna(0).to_numpy(dtype=np.int64) + offset, merged["signature"].to_numpy(dtype=np.int64))
+    signature = np.where(
+        found,
+        merged["signature_theirs"].fillna(0).to_numpy(dtype=np.int64) + offset,
+        merged["signature"].to_numpy(dtype=np.int64),
+    )
     ops = timing.ops.assign(signature=pd.array(signature, dtype="Int32"))
-    ops[DIMS_SOURCE] = pd.Categorical.from_codes(np.where(found, 0, -1), ["donor"])
-    signatures = pd.concat([timing.signatures.astype(object), shapes.signatures.astype(object)], ignore_index=True).astype("category")
+    ops[DIMS_SOURCE] = pd.Categorical(
+        ["donor" if aligned else None for aligned in found], categories=["donor"]
+    )
+    signatures = pd.concat(
+        [timing.signatures.astype(object), shapes.signatures.astype(object)], ignore_index=True
+    ).astype("category")
     time = timing.ops["dur_ns"].to_numpy(dtype=np.int64)
     share = float(time[found].sum() / time.sum()) if time.sum() else 0.0
-    notes = () if found.all() else (QualityNote("shapes_unaligned", int((~found).sum()), f"ops have no twin in the shape pass ({', '.join(group)} differ); their work is unknown", int(time[~found].sum())),)
-    return Borrowed(replace(timing, ops=ops, signatures=signatures, quality=(*timing.quality, *notes)), int(found.sum()), share)
+    notes = (
+        ()
+        if found.all()
+        else (
+            QualityNote(
+                "shapes_unaligned",
+                int((~found).sum()),
+                f"ops have no twin in the shape pass ({', '.join(group)} differ); their work is unknown",
+                int(time[~found].sum()),
+            ),
+        )
+    )
+    return Borrowed(
+        replace(timing, ops=ops, signatures=signatures, quality=(*timing.quality, *notes)),
+        int(found.sum()),
+        share,
+    )
 
 
 def _places(capture: Capture) -> pd.DataFrame:

@@ -23,7 +23,8 @@ def _matches(names: pd.Series, pattern: re.Pattern[str]) -> pd.Series:
     categories = names.cat.categories
     hit = np.array([pattern.search(name) is not None for name in categories], np.bool_)
     codes = names.cat.codes.to_numpy()
-    return pd.Series(np.where(codes >= 0, hit[codes] if len(hit) else False, False), index=names.index)
+    found = hit[codes] & (codes >= 0) if len(hit) else np.zeros(len(codes), np.bool_)
+    return pd.Series(found, index=names.index)
 
 
 def launches(runtime_calls: pd.DataFrame) -> pd.DataFrame:
@@ -58,7 +59,9 @@ def _filled(own: pd.Series, launch: pd.Series) -> pd.Series:
 
 def join_launches(device_events: pd.DataFrame, runtime_calls: pd.DataFrame) -> pd.DataFrame:
     """Device events with the columns of their launch; null where no launch was recorded."""
-    joined = device_events.merge(launches(runtime_calls), on="correlation", how="left", validate="many_to_one")
+    joined = device_events.merge(
+        launches(runtime_calls), on="correlation", how="left", validate="many_to_one"
+    )
     for name in ("grid", "block"):
         joined[name] = _filled(joined[name], joined[f"launch_{name}"].where(joined["kind"] == Kind.KERNEL))
     joined["from_graph"] = joined["from_graph"].fillna(value=False)

@@ -44,7 +44,8 @@ def _self_times(tree: pd.DataFrame) -> Ints:
     child = parent >= 0
     inside = np.minimum(ends[child], ends[parent[child]]) - starts[child]
     covered = np.bincount(parent[child], weights=np.maximum(inside, 0), minlength=len(tree))
-    return np.maximum(0, tree["dur_ns"].to_numpy() - covered.astype(np.int64))
+    left: Ints = tree["dur_ns"].to_numpy(dtype=np.int64) - covered.astype(np.int64)
+    return np.maximum(left, 0)
 
 
 def _by_thread(threads: npt.NDArray[np.int32]) -> Iterator[npt.NDArray[np.intp]]:

@@ -72,4 +72,11 @@ def _notes(kernels: pd.DataFrame) -> list[QualityNote]:
     if not unlinked.any():
         return []
     time = int(kernels.loc[unlinked, "dur_ns"].sum())
-    return [QualityNote("unlinked", int(unlinked.sum()), "device events have no launch record: launched before the window, or lost", time)]
+    return [
+        QualityNote(
+            "unlinked",
+            int(unlinked.sum()),
+            "device events have no launch record: launched before the window, or lost",
+            time,
+        )
+    ]

@@ -68,13 +68,24 @@ def _stacked(frames: list[pd.DataFrame]) -> pd.DataFrame:
     filled = [frame for frame in frames if len(frame)]
     if len(filled) <= 1:
         return filled[0] if filled else (frames[0] if frames else pd.DataFrame())
-    plain = [frame.astype({name: object for name in frame if frame[name].dtype == "category"}) for frame in filled]
+    plain = [
+        frame.astype({name: object for name in frame if frame[name].dtype == "category"}) for frame in filled
+    ]
     out = pd.concat(plain, ignore_index=True)
     return out.astype({name: "category" for name in out if filled[0].dtypes.get(name) == "category"})
 
 
 def _quality(notes: Sequence[QualityNote], rank: int | None) -> pd.DataFrame:
-    rows = [{"rank": rank, "code": note.code, "count": note.count, "time_ns": note.time_ns, "message": note.message} for note in notes]
+    rows = [
+        {
+            "rank": rank,
+            "code": note.code,
+            "count": note.count,
+            "time_ns": note.time_ns,
+            "message": note.message,
+        }
+        for note in notes
+    ]
     return QUALITY.conform(pd.DataFrame(rows, columns=QUALITY.names))
 
 
@@ -84,4 +95,8 @@ def _device(staged: list[tuple[Loaded, Staged]]) -> DeviceUsed:
     part, stage = staged[0]
     name = next((device.name for device in part.capture.info.devices if device.name), None)
     match = stage.match
-    return DeviceUsed(name, None if match is None or match.row is None else match.row.name, None if match is None else match.how)
+    return DeviceUsed(
+        name,
+        None if match is None or match.row is None else match.row.name,
+        None if match is None else match.how,
+    )

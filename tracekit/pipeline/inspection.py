@@ -6,7 +6,6 @@ from typing import Any
 import pandas as pd
 
 from tracekit.intervals import union_length
-
 from tracekit.phase import label
 from tracekit.pipeline.loading import Failure, Loaded, load
 from tracekit.pipeline.options import Options
@@ -79,7 +78,9 @@ def _counts(part: Loaded, linked: Linked) -> dict[str, int]:
         "graph_launches": int(replays.sum()),
         "kernels_from_graph": int(kernels["from_graph"].sum()),
         "kernels_without_launch": int(kernels["launch_ts_ns"].isna().sum()),
-        "comm_kernels": int(kernels["family"].astype(object).str.startswith("comm").sum()) if len(kernels) else 0,
+        "comm_kernels": int(kernels["family"].astype(object).str.startswith("comm").sum())
+        if len(kernels)
+        else 0,
     }
 
 
@@ -100,19 +101,37 @@ def _times(rows: pd.DataFrame) -> dict[str, int | None]:
 def _union(rows: pd.DataFrame) -> int:
     """Busy time, device by device."""
     devices = rows.groupby(rows["device"].fillna(-1), observed=True)
-    return sum(union_length(part["ts_ns"].to_numpy("int64"), (part["ts_ns"] + part["dur_ns"]).to_numpy("int64")) for _, part in devices)
+    return sum(
+        union_length(part["ts_ns"].to_numpy("int64"), (part["ts_ns"] + part["dur_ns"]).to_numpy("int64"))
+        for _, part in devices
+    )
 
 
 def _top(rows: pd.DataFrame) -> list[dict[str, Any]]:
     kernels = rows[rows["kind"].isin([Kind.KERNEL, Kind.CPU_OP])]
-    sums = kernels.groupby("name", observed=True)["dur_ns"].agg(["count", "sum"]).sort_values(["sum", "count"], ascending=False, kind="stable")
-    return [{"name": str(name), "count": int(row["count"]), "sum_ns": int(row["sum"])} for name, row in sums.head(TOP).to_dict("index").items()]
+    sums = (
+        kernels.groupby("name", observed=True)["dur_ns"]
+        .agg(["count", "sum"])
+        .sort_values(["sum", "count"], ascending=False, kind="stable")
+    )
+    return [
+        {"name": str(name), "count": int(row["count"]), "sum_ns": int(row["sum"])}
+        for name, row in sums.head(TOP).to_dict("index").items()
+    ]
 
 
 def _steps(kernels: pd.DataFrame, steps: pd.DataFrame) -> list[dict[str, Any]]:
     inside = kernels[(kernels["kind"] == Kind.KERNEL) & ~is_post_step(kernels)]
     sums = inside.groupby("step_id", observed=True)["dur_ns"].sum()
-    wanted = ["step_id", "phase", "evidence", "n_kernels", "n_graph_launches", "context_requests", "generation_requests"]
+    wanted = [
+        "step_id",
+        "phase",
+        "evidence",
+        "n_kernels",
+        "n_graph_launches",
+        "context_requests",
+        "generation_requests",
+    ]
     rows = steps[wanted].astype(object).where(steps[wanted].notna(), None).to_dict("records")
     return [
         {
@@ -122,7 +141,9 @@ def _steps(kernels: pd.DataFrame, steps: pd.DataFrame) -> list[dict[str, Any]]:
             "kernel_sum_ns": int(sums.get(row["step_id"], 0)),
             "n_graph_launches": int(row["n_graph_launches"]),
             "context_requests": None if row["context_requests"] is None else int(row["context_requests"]),
-            "generation_requests": None if row["generation_requests"] is None else int(row["generation_requests"]),
+            "generation_requests": None
+            if row["generation_requests"] is None
+            else int(row["generation_requests"]),
         }
         for row in rows
     ]
@@ -130,6 +151,10 @@ def _steps(kernels: pd.DataFrame, steps: pd.DataFrame) -> list[dict[str, Any]]:
 
 def is_post_step(kernels: pd.DataFrame) -> pd.Series:
     """Kernels launched between two steps, counted apart from those inside."""
-    return kernels["phase_evidence"].astype(object).str.contains("post_step", regex=False).fillna(value=False).astype(bool)
-
-
+    return (
+        kernels["phase_evidence"]
+        .astype(object)
+        .str.contains("post_step", regex=False)
+        .fillna(value=False)
+        .astype(bool)
+    )

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 from tracekit.errors import TracekitError, UsageError
@@ -109,13 +110,17 @@ def assign_roles(loaded: Iterable[Loaded]) -> list[Loaded]:
             f"{len(timed)} captures that are neither ranks of one job nor slices of one recording",
             hint="report them one by one; to see what changed between them, use `tracekit compare`",
         )
-    return [replace(part, role=role, evidence=evidence) if part.role is Role.TIMING else part for part in parts]
+    return [
+        replace(part, role=role, evidence=evidence) if part.role is Role.TIMING else part for part in parts
+    ]
 
 
 def _slices(timed: list[Loaded]) -> bool:
-    devices = {tuple((device.name, device.sm_count) for device in part.capture.info.devices) for part in timed}
+    devices = {
+        tuple((device.name, device.sm_count) for device in part.capture.info.devices) for part in timed
+    }
     windows = sorted(window for part in timed if (window := _window(part.capture)) is not None)
-    disjoint = all(first[1] <= second[0] for first, second in zip(windows, windows[1:], strict=False))
+    disjoint = all(first[1] <= second[0] for first, second in pairwise(windows))
     return len(devices) == 1 and len(windows) == len(timed) and disjoint
 
 
@@ -134,6 +139,10 @@ def with_shapes(loaded: list[Loaded]) -> list[Loaded]:
         if part.role in {Role.SHAPES, Role.DONOR}:
             continue
         lender = shapes.get(part.run) if part.run is not None else None
-        out.append(part if lender is None else replace(part, capture=borrow_signatures(part.capture, lender.capture).capture))
+        out.append(
+            part
+            if lender is None
+            else replace(part, capture=borrow_signatures(part.capture, lender.capture).capture)
+        )
     # A shape pass without its timing pass is better than nothing, and its times are said to be inflated.
     return out or [part for part in loaded if part.role is Role.SHAPES]

@@ -14,7 +14,17 @@ from tracekit.link import is_cpu_only, link
 from tracekit.phase import label
 from tracekit.pipeline.loading import Loaded
 from tracekit.pipeline.options import Options
-from tracekit.roofline import apply_roofs, device_ceilings, find_devices, load_devices, match_device, pick_device, step_rates, with_given, with_measured
+from tracekit.roofline import (
+    apply_roofs,
+    device_ceilings,
+    find_devices,
+    load_devices,
+    match_device,
+    pick_device,
+    step_rates,
+    with_given,
+    with_measured,
+)
 from tracekit.roofline.devices import Device, DeviceMatch
 from tracekit.tables import HwStatus, Linked, QualityNote
 from tracekit.tables.ceilings import Ceilings
@@ -57,15 +67,25 @@ def run_stages(loaded: Loaded, options: Options) -> Staged:
     phased = label(linked.kernels, capture, linked, options.data)
     ceilings, match = find_ceilings(loaded, linked.kernels, options)
     kernels = model_work(phased.kernels, linked.ops, capture.signatures, phased.steps)
-    kernels["hw_status"] = pd.Categorical([str(HwStatus.NOT_COLLECTED)] * len(kernels), categories=[str(status) for status in HwStatus])
+    kernels["hw_status"] = pd.Categorical(
+        [str(HwStatus.NOT_COLLECTED)] * len(kernels), categories=[str(status) for status in HwStatus]
+    )
     kernels = classify(apply_roofs(kernels, ceilings), ceilings)
     steps = step_rates(kernels, phased.steps, ceilings)
     gaps = find_gaps(kernels, steps, capture.runtime_calls, capture.info)
-    notes = (*capture.quality, *linked.quality, *check_capture(capture, linked), *phased.quality, *_device_notes(match, ceilings))
+    notes = (
+        *capture.quality,
+        *linked.quality,
+        *check_capture(capture, linked),
+        *phased.quality,
+        *_device_notes(match, ceilings),
+    )
     return Staged(kernels, steps, gaps, notes, ceilings, match)
 
 
-def find_ceilings(loaded: Loaded, kernels: pd.DataFrame, options: Options) -> tuple[Ceilings, DeviceMatch | None]:
+def find_ceilings(
+    loaded: Loaded, kernels: pd.DataFrame, options: Options
+) -> tuple[Ceilings, DeviceMatch | None]:
     """Ceilings of the capture's device: the data sheet's, over them the run's measured ones, over them the user's."""
     table = load_devices(options.data)
     match = None if is_cpu_only(loaded.capture) else _match(loaded, kernels, table)
@@ -90,7 +110,10 @@ def _named_device(name: str, table: tuple[Device, ...]) -> Device:
     found = find_devices(name, table)
     if len(found) != 1:
         names = ", ".join(device.name for device in found[:6]) or "none"
-        raise UnsupportedError(f"--device {name!r} names {len(found)} devices", hint=f"found: {names}; `tracekit devices` lists all")
+        raise UnsupportedError(
+            f"--device {name!r} names {len(found)} devices",
+            hint=f"found: {names}; `tracekit devices` lists all",
+        )
     return found[0]
 
 
@@ -113,7 +136,13 @@ def _device_notes(match: DeviceMatch | None, ceilings: Ceilings) -> list[Quality
     if match is not None and match.note:
         found.append(QualityNote("device", 1, match.note))
     if ceilings.dram.used is None:
-        found.append(QualityNote("no_ceilings", 1, "no ceilings are known for this device: rates are shown without percentages; give --device NAME, or --peak and --dram"))
+        found.append(
+            QualityNote(
+                "no_ceilings",
+                1,
+                "no ceilings are known for this device: rates are shown without percentages; give --device NAME, or --peak and --dram",
+            )
+        )
     return found
 
 
@@ -121,7 +150,7 @@ def place_after(frame: pd.DataFrame, kernels: int, steps: int) -> pd.DataFrame:
     """The frame with its ids moved up, so that captures can be put together."""
     out = frame.copy()
     if "kernel_id" in out:
-        out["kernel_id"] = out["kernel_id"] + np.int64(kernels)
+        out["kernel_id"] = out["kernel_id"] + kernels
     if "step_id" in out:
-        out["step_id"] = out["step_id"] + np.int64(steps)
+        out["step_id"] = out["step_id"] + steps
     return out

@@ -11,7 +11,9 @@ from tracekit.readers.source import Progress, Stream, open_stream
 from tracekit.tables import Capture
 
 
-def read_all(path: str, *, keep_frame: Callable[[str], bool] | None = None, progress: Progress | None = None) -> list[Capture]:
+def read_all(
+    path: str, *, keep_frame: Callable[[str], bool] | None = None, progress: Progress | None = None
+) -> list[Capture]:
     """Read the captures of a file: one, or one a rank where several ranks were merged into it.
 
     Args:
@@ -27,9 +29,15 @@ def read_all(path: str, *, keep_frame: Callable[[str], bool] | None = None, prog
     return _read_closing(open_stream(path, progress), keep_frame)
 
 
-def read_source(source: Source, *, keep_frame: Callable[[str], bool] | None = None, progress: Progress | None = None) -> list[Capture]:
+def read_source(
+    source: Source, *, keep_frame: Callable[[str], bool] | None = None, progress: Progress | None = None
+) -> list[Capture]:
     """Read the captures of a discovered source; errors as `read_all`."""
-    stream = open_stream(source.path, progress) if source.member is None else open_member(source.path, source.member, progress)
+    stream = (
+        open_stream(source.path, progress)
+        if source.member is None
+        else open_member(source.path, source.member, progress)
+    )
     return _read_closing(stream, keep_frame)
 
 
@@ -40,7 +48,9 @@ def _read_closing(stream: Stream, keep_frame: Callable[[str], bool] | None) -> l
         stream.close()
 
 
-def read(path: str, *, keep_frame: Callable[[str], bool] | None = None, progress: Progress | None = None) -> Capture:
+def read(
+    path: str, *, keep_frame: Callable[[str], bool] | None = None, progress: Progress | None = None
+) -> Capture:
     """Read one capture; arguments and errors as `read_all`.
 
     Raises:
@@ -48,7 +58,9 @@ def read(path: str, *, keep_frame: Callable[[str], bool] | None = None, progress
     """
     captures = read_all(path, keep_frame=keep_frame, progress=progress)
     if len(captures) > 1:
-        raise UnsupportedError(f"{path}: {len(captures)} ranks are merged into this file", hint="use tracekit.read_all")
+        raise UnsupportedError(
+            f"{path}: {len(captures)} ranks are merged into this file", hint="use tracekit.read_all"
+        )
     return captures[0]
 
 
@@ -57,7 +69,12 @@ def read_stream(stream: Stream, keep_frame: Callable[[str], bool]) -> list[Captu
     head = stream.head()
     refuse_magic(stream.label, head)
     if not kineto.sniff(head):
-        raise FormatError(stream.label, "is not JSON, and no other format that tracekit reads", hint="give a Kineto trace (*.json, *.json.gz)", code="not_json")
+        raise FormatError(
+            stream.label,
+            "is not JSON, and no other format that tracekit reads",
+            hint="give a Kineto trace (*.json, *.json.gz)",
+            code="not_json",
+        )
     try:
         return kineto.read(stream, keep_frame)
     except FormatError as error:

@@ -12,7 +12,15 @@ from tracekit.readers.source import Closeable, Progress, Stream, not_empty
 SUFFIXES = (".json", ".json.gz")
 _ZIP = b"PK\x03\x04"
 _TAR_MARK = slice(257, 262)
-_DAMAGE = (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, zlib.error, NotImplementedError, RuntimeError)
+_DAMAGE = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    EOFError,
+    OSError,
+    zlib.error,
+    NotImplementedError,
+    RuntimeError,
+)
 
 
 def is_zip(head: bytes) -> bool:
@@ -39,10 +47,14 @@ def members(path: str, *, zipped: bool) -> list[str]:
             with tarfile.open(path, "r:*") as archive:
                 names = [member.name for member in archive if member.isfile()]
     except _DAMAGE as error:
-        raise CaptureError(path, "the archive is damaged", hint="unpack it by hand and give the traces in it") from error
+        raise CaptureError(
+            path, "the archive is damaged", hint="unpack it by hand and give the traces in it"
+        ) from error
     found = sorted(name for name in names if name.endswith(SUFFIXES) and not Path(name).name.startswith("."))
     if not found:
-        raise CaptureError(path, "the archive holds no capture", hint="captures end in .json or .json.gz", code="missing")
+        raise CaptureError(
+            path, "the archive holds no capture", hint="captures end in .json or .json.gz", code="missing"
+        )
     return found
 
 
@@ -58,12 +70,14 @@ def open_member(path: str, name: str, progress: Progress | None = None) -> Strea
         archive, raw, size = opened(path, name)
         return not_empty(Stream(label, raw, size, progress, archive))
     except (*_DAMAGE, KeyError) as error:
-        raise CaptureError(label, "the archive is damaged", hint="unpack it by hand and give the traces in it") from error
+        raise CaptureError(
+            label, "the archive is damaged", hint="unpack it by hand and give the traces in it"
+        ) from error
 
 
 def _open_zip(path: str, name: str) -> tuple[Closeable, BinaryIO, int]:
     archive = zipfile.ZipFile(path)
-    return archive, cast(BinaryIO, archive.open(name)), archive.getinfo(name).file_size
+    return archive, cast("BinaryIO", archive.open(name)), archive.getinfo(name).file_size
 
 
 def _open_tar(path: str, name: str) -> tuple[Closeable, BinaryIO, int]:
@@ -73,4 +87,4 @@ def _open_tar(path: str, name: str) -> tuple[Closeable, BinaryIO, int]:
     if raw is None:
         archive.close()
         raise tarfile.ReadError(name)
-    return archive, cast(BinaryIO, raw), member.size
+    return archive, cast("BinaryIO", raw), member.size

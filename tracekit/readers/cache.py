@@ -20,7 +20,17 @@ import pyarrow.parquet as pq
 from isal import isal_zlib
 
 from tracekit.errors import CaptureError
-from tracekit.tables import DEVICE_EVENTS, OPS, RANGES, RUNTIME_CALLS, SIGNATURES, Capture, CaptureInfo, DeviceProperties, QualityNote
+from tracekit.tables import (
+    DEVICE_EVENTS,
+    OPS,
+    RANGES,
+    RUNTIME_CALLS,
+    SIGNATURES,
+    Capture,
+    CaptureInfo,
+    DeviceProperties,
+    QualityNote,
+)
 
 # Raised whenever a reader gives other tables for the same bytes.
 VERSION = 1
@@ -92,15 +102,28 @@ def store(folder: Path, key: str, captures: list[Capture]) -> None:
         finally:
             shutil.rmtree(draft, ignore_errors=True)
     except OSError as error:
-        raise CaptureError(str(folder), f"the cache cannot be written: {error.strerror or error}", hint="give another folder with --cache-dir, or leave --cache out") from error
+        raise CaptureError(
+            str(folder),
+            f"the cache cannot be written: {error.strerror or error}",
+            hint="give another folder with --cache-dir, or leave --cache out",
+        ) from error
 
 
 def _write(folder: Path, capture: Capture) -> None:
     folder.mkdir()
     for name, table in _TABLES.items():
         frame = table.conform(getattr(capture, name))
-        pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), folder / f"{name}.parquet", compression="zstd", compression_level=1)
-    rest: dict[str, Any] = {"info": asdict(capture.info), "threads": capture.threads, "quality": [asdict(note) for note in capture.quality]}
+        pq.write_table(
+            pa.Table.from_pandas(frame, preserve_index=False),
+            folder / f"{name}.parquet",
+            compression="zstd",
+            compression_level=1,
+        )
+    rest: dict[str, Any] = {
+        "info": asdict(capture.info),
+        "threads": capture.threads,
+        "quality": [asdict(note) for note in capture.quality],
+    }
     rest["info"]["options"] = sorted(capture.info.options)
     (folder / _INFO).write_text(json.dumps(rest), encoding="utf-8")
 
@@ -120,7 +143,10 @@ def _read(folder: Path, label: str) -> Capture:
     info["path"] = label
     info["options"] = frozenset(info["options"])
     info["devices"] = tuple(DeviceProperties(**device) for device in info["devices"])
-    frames: dict[str, pd.DataFrame] = {name: table.conform(pq.read_table(folder / f"{name}.parquet", memory_map=True).to_pandas()) for name, table in _TABLES.items()}
+    frames: dict[str, pd.DataFrame] = {
+        name: table.conform(pq.read_table(folder / f"{name}.parquet", memory_map=True).to_pandas())
+        for name, table in _TABLES.items()
+    }
     return Capture(
         info=CaptureInfo(**info),
         threads=tuple((str(process), str(thread)) for process, thread in rest["threads"]),

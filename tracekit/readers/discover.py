@@ -48,9 +48,17 @@ def discover(path: str) -> list[Source]:
         return _file(path)
     if (folder / RUN).is_file():
         return _run(folder)
-    found = [Source(str(file)) for file in sorted(folder.iterdir()) if file.name.endswith(SUFFIXES) and file.name not in _OWN and file.is_file()]
+    found = [
+        Source(str(file))
+        for file in sorted(folder.iterdir())
+        if file.name.endswith(SUFFIXES) and file.name not in _OWN and file.is_file()
+    ]
     if not found:
-        hint = "give one of its runs, or a trace file" if any(folder.glob(f"*/{RUN}")) else "captures end in .json or .json.gz; give the trace file itself"
+        hint = (
+            "give one of its runs, or a trace file"
+            if any(folder.glob(f"*/{RUN}"))
+            else "captures end in .json or .json.gz; give the trace file itself"
+        )
         raise CaptureError(path, "is a folder with no capture in it", hint=hint, code="missing")
     return found
 
@@ -68,5 +76,10 @@ def _run(folder: Path) -> list[Source]:
     parts = ((TIMING_TRACE, Role.TIMING), (SHAPES_TRACE, Role.SHAPES))
     found = [Source(str(folder / name), role, folder) for name, role in parts if (folder / name).is_file()]
     if not found:
-        raise CaptureError(str(folder), "its run.json stands beside no trace", hint="the collection did not finish; collect again", code="missing")
+        raise CaptureError(
+            str(folder),
+            "its run.json stands beside no trace",
+            hint="the collection did not finish; collect again",
+            code="missing",
+        )
     return found

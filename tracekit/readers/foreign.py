@@ -6,16 +6,28 @@ from tracekit.errors import FormatError, UnsupportedError
 
 # (first bytes, what it is, what to do)
 _MAGIC: tuple[tuple[bytes, str, str], ...] = (
-    (b"version https://git-lfs", "a Git LFS pointer, not the file itself", "run `git lfs pull` where it was cloned"),
+    (
+        b"version https://git-lfs",
+        "a Git LFS pointer, not the file itself",
+        "run `git lfs pull` where it was cloned",
+    ),
     (b"NVNSREPT", "an Nsight Systems report", "export it: nsys export --type sqlite FILE"),
-    (b"NVR\x00", "an Nsight Compute report", "export it: ncu --import FILE --csv --page raw --print-units base"),
+    (
+        b"NVR\x00",
+        "an Nsight Compute report",
+        "export it: ncu --import FILE --csv --page raw --print-units base",
+    ),
     (b"SQLite format 3\x00", "an SQLite file", "give a Kineto trace (*.json, *.json.gz)"),
     (b"PAR1", "a Parquet file", "give the trace that it was made from"),
     (b"\x7fELF", "a program", "give the trace that it wrote"),
 )
 # Top-level fields that give other JSON formats away.
 _DOCUMENTS: tuple[tuple[bytes, str, str], ...] = (
-    (b'"viztracer_metadata"', "a VizTracer trace", "tracekit reads GPU profiler traces; record with torch.profiler"),
+    (
+        b'"viztracer_metadata"',
+        "a VizTracer trace",
+        "tracekit reads GPU profiler traces; record with torch.profiler",
+    ),
     (b'"rocprofiler-sdk-tool"', "a rocprofv3 JSON", "record with torch.profiler"),
     (b'"stackFrames"', "a Chrome trace of another tool", "give a trace from torch.profiler"),
     (b"speedscope", "a speedscope profile", "give a trace from torch.profiler"),
@@ -59,4 +71,18 @@ def refuse_foreign(label: str, head: bytes, tail: bytes, counts: Mapping[str, in
         raise FormatError(label, f"is {found[0]}", hint=found[1], code="foreign")
 
 
-_OURS = frozenset({"kernel", "cpu_op", "operator", "cuda_runtime", "runtime", "cuda_driver", "gpu_memcpy", "memcpy", "python_function", "user_annotation", "cuda_profiler_range"})
+_OURS = frozenset(
+    {
+        "kernel",
+        "cpu_op",
+        "operator",
+        "cuda_runtime",
+        "runtime",
+        "cuda_driver",
+        "gpu_memcpy",
+        "memcpy",
+        "python_function",
+        "user_annotation",
+        "cuda_profiler_range",
+    }
+)

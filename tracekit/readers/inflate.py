@@ -5,6 +5,7 @@ warning and not the data.
 """
 
 from isal import isal_zlib
+from isal.igzip_lib import IsalError
 
 from tracekit.tables import QualityNote
 
@@ -63,7 +64,7 @@ class Inflater:
         data, self._waiting = self._waiting, b""
         try:
             block: bytes = member.decompress(data, OUTPUT)
-        except isal_zlib.error:
+        except IsalError:
             self._stop("gzip_damaged", "the gzip data is damaged; what decoded before it was kept")
             return b""
         self._checksum = isal_zlib.crc32(block, self._checksum)
@@ -84,7 +85,9 @@ class Inflater:
         self._closing = False
         if start[:2] != MAGIC:
             if start.strip(b"\x00"):
-                self.notes.append(QualityNote("gzip_trailing", 1, "bytes after the end of the gzip data were ignored"))
+                self.notes.append(
+                    QualityNote("gzip_trailing", 1, "bytes after the end of the gzip data were ignored")
+                )
             self.done = True
             return False
         length = _header_length(start)
@@ -108,7 +111,11 @@ class Inflater:
         if len(trailer) < _TRAILER:
             self.notes.append(QualityNote("gzip_truncated", 1, "the gzip data ends before its checksum"))
         elif int.from_bytes(trailer[:4], "little") != self._checksum:
-            self.notes.append(QualityNote("gzip_checksum", 1, "the gzip checksum does not match: some of the data may be wrong"))
+            self.notes.append(
+                QualityNote(
+                    "gzip_checksum", 1, "the gzip checksum does not match: some of the data may be wrong"
+                )
+            )
 
     def _stop(self, code: str, message: str) -> None:
         self.notes.append(QualityNote(code, 1, message))

@@ -43,7 +43,14 @@ class Stream:
         around: What holds the raw bytes (an archive), closed with them.
     """
 
-    def __init__(self, label: str, raw: BinaryIO, size: int | None, progress: Progress | None = None, around: Closeable | None = None) -> None:
+    def __init__(
+        self,
+        label: str,
+        raw: BinaryIO,
+        size: int | None,
+        progress: Progress | None = None,
+        around: Closeable | None = None,
+    ) -> None:
         self.label = label
         self.size = size
         self._raw = raw
@@ -88,7 +95,11 @@ class Stream:
         try:
             block = self._raw.read(BLOCK)
         except (OSError, EOFError, zlib.error, zipfile.BadZipFile, tarfile.TarError) as error:
-            raise CaptureError(self.label, f"cannot be read: {getattr(error, 'strerror', None) or error}", hint="the file or the archive around it is damaged") from error
+            raise CaptureError(
+                self.label,
+                f"cannot be read: {getattr(error, 'strerror', None) or error}",
+                hint="the file or the archive around it is damaged",
+            ) from error
         self._consumed += len(block)
         if self._progress is not None and block:
             self._progress(self._consumed, self.size)
@@ -116,7 +127,11 @@ class Stream:
     def _begin(self, head: bytes) -> bytes:
         """Note a byte order mark or UTF-16 at the start, and arrange to read past it."""
         if head.startswith(codecs.BOM_UTF8):
-            self._notes.append(QualityNote("bom", 1, "the file starts with a byte order mark, which JSON does not allow; skipped"))
+            self._notes.append(
+                QualityNote(
+                    "bom", 1, "the file starts with a byte order mark, which JSON does not allow; skipped"
+                )
+            )
             return head[len(codecs.BOM_UTF8) :]
         if head[:2] in {codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE}:
             self._decoder = codecs.getincrementaldecoder("utf-16")(errors="replace")
@@ -125,7 +140,9 @@ class Stream:
         return head
 
     def _transcode(self, block: bytes) -> bytes:
-        return block if self._decoder is None else self._decoder.decode(block).encode("utf-8", errors="replace")
+        return (
+            block if self._decoder is None else self._decoder.decode(block).encode("utf-8", errors="replace")
+        )
 
 
 def open_stream(path: str, progress: Progress | None = None) -> Stream:
@@ -141,11 +158,20 @@ def open_stream(path: str, progress: Progress | None = None) -> Stream:
         raw = file.open("rb")
         size = file.stat().st_size
     except FileNotFoundError as error:
-        raise CaptureError(path, "no such file", hint="check the path; a folder of captures can be given too", code="missing") from error
+        raise CaptureError(
+            path, "no such file", hint="check the path; a folder of captures can be given too", code="missing"
+        ) from error
     except IsADirectoryError as error:
-        raise CaptureError(path, "is a folder with no capture in it", hint="give a trace file, or a folder that holds some", code="missing") from error
+        raise CaptureError(
+            path,
+            "is a folder with no capture in it",
+            hint="give a trace file, or a folder that holds some",
+            code="missing",
+        ) from error
     except OSError as error:
-        raise CaptureError(path, f"cannot be opened: {error.strerror or error}", hint="check its permissions") from error
+        raise CaptureError(
+            path, f"cannot be opened: {error.strerror or error}", hint="check its permissions"
+        ) from error
     return not_empty(Stream(path, raw, size, progress))
 
 
@@ -167,7 +193,12 @@ def not_empty(stream: Stream) -> Stream:
     if not stream.head().strip():
         what = "gzip data of nothing" if stream.gzipped else "the file is empty"
         stream.close()
-        raise CaptureError(stream.label, what, hint="the recorder was probably stopped before it wrote; record again", code="empty")
+        raise CaptureError(
+            stream.label,
+            what,
+            hint="the recorder was probably stopped before it wrote; record again",
+            code="empty",
+        )
     return stream
 
 

@@ -8,7 +8,23 @@ from tracekit.tables.capture import OPS, QualityNote
 from tracekit.tables.public import KERNELS
 from tracekit.tables.schema import Column, Table
 
-_SHARED = ("kernel_id", "rank", "device", "stream", "kind", "name", "ts_ns", "dur_ns", "correlation", "launch_ts_ns", "from_graph", "op", "grid", "block", "flags")
+_SHARED = (
+    "kernel_id",
+    "rank",
+    "device",
+    "stream",
+    "kind",
+    "name",
+    "ts_ns",
+    "dur_ns",
+    "correlation",
+    "launch_ts_ns",
+    "from_graph",
+    "op",
+    "grid",
+    "block",
+    "flags",
+)
 
 LINKED = Table(
     "linked",

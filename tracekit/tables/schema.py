@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from tracekit.errors import TableError
 
-Type = Literal["int64", "int32", "float64", "string", "bool"]
+ColumnType = Literal["int64", "int32", "float64", "string", "bool"]
+Words = type[StrEnum]
 
 _ARROW = {
     "int64": pa.int64(),
@@ -28,12 +29,12 @@ class Column:
     """One column: its name, type, unit (empty where it has none), and meaning."""
 
     name: str
-    type: Type
+    type: ColumnType
     doc: str
     unit: str = ""
     null: bool = False
     minimum: float | None = None
-    words: type[StrEnum] | None = None
+    words: Words | None = None
 
     def arrow(self) -> pa.Field:
         """The Arrow field; text is dictionary-coded, unit and meaning ride along as metadata."""
@@ -79,7 +80,9 @@ class Table:
         for column in self.columns:
             dtype = _PANDAS[column.type]
             if column.name not in frame:
-                data[column.name] = pd.Series([pd.NA] * rows if dtype != "float64" else np.nan, dtype=dtype, index=frame.index)
+                data[column.name] = pd.Series(
+                    [pd.NA] * rows if dtype != "float64" else np.nan, dtype=dtype, index=frame.index
+                )
             elif str(frame[column.name].dtype) == dtype:
                 data[column.name] = frame[column.name]
             else:
@@ -102,10 +105,9 @@ class Table:
         for name in self.names:
             if name in wanted and name not in frame:
                 raise TableError(self.name, name, "is missing")
-        if only is None:
-            for name in frame:
-                if name not in wanted:
-                    raise TableError(self.name, str(name), "is not declared")
+        extra = [str(name) for name in frame if name not in wanted] if only is None else []
+        if extra:
+            raise TableError(self.name, extra[0], "is not declared")
         for column in self.columns:
             if column.name in wanted:
                 self._check_column(column, frame[column.name])
@@ -116,7 +118,8 @@ class Table:
         missing = values.isna()
         if not column.null and missing.any():
             raise TableError(self.name, column.name, "may not be null", row=_first(missing))
-        if column.type != "string" and not (pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values)):
+        plain = pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values)
+        if column.type != "string" and not plain:
             raise TableError(self.name, column.name, f"must be {column.type}, not {values.dtype}")
         if column.minimum is not None:
             low = (values < column.minimum).fillna(value=False)
@@ -125,7 +128,9 @@ class Table:
         if column.words is not None:
             odd = ~values.isin([str(word) for word in column.words]) & ~missing
             if odd.any():
-                raise TableError(self.name, column.name, f"has a word outside {column.words.__name__}", row=_first(odd))
+                raise TableError(
+                    self.name, column.name, f"has a word outside {column.words.__name__}", row=_first(odd)
+                )
 
     def _check_key(self, frame: pd.DataFrame, wanted: set[str]) -> None:
         if self.key and set(self.key) <= wanted:

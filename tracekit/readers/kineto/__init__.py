@@ -41,9 +41,16 @@ def read(stream: Stream, keep_frame: KeepFrame) -> list[Capture]:
     counts = sum((gathered.counts for gathered in ranks.values()), Counter[str]())
     refuse_foreign(stream.label, document.head, document.tail, counts)
     _refuse_empty(stream.label, counts, list(ranks.values()))
-    metadata = parse(document.head, document.tail, capitalised=any(name[:1].isupper() and bucket_of(name) in DEVICE_BUCKETS for name in counts))
+    metadata = parse(
+        document.head,
+        document.tail,
+        capitalised=any(name[:1].isupper() and bucket_of(name) in DEVICE_BUCKETS for name in counts),
+    )
     notes = [*document.notes(), *metadata.notes]
-    return [_capture(stream.label, gathered, metadata, notes, rank) for rank, gathered in _by_rank(ranks, metadata.rank)]
+    return [
+        _capture(stream.label, gathered, metadata, notes, rank)
+        for rank, gathered in _by_rank(ranks, metadata.rank)
+    ]
 
 
 def _by_rank(ranks: dict[str, Gathered], known: int | None) -> Iterator[tuple[int | None, Gathered]]:
@@ -57,11 +64,21 @@ def _by_rank(ranks: dict[str, Gathered], known: int | None) -> Iterator[tuple[in
 
 def _refuse_empty(label: str, counts: Counter[str], ranks: list[Gathered]) -> None:
     if not counts:
-        raise FormatError(label, "the trace holds no event", hint="the profiler was stopped before anything ran; record again", code="no_events")
+        raise FormatError(
+            label,
+            "the trace holds no event",
+            hint="the profiler was stopped before anything ran; record again",
+            code="no_events",
+        )
     if any(gathered.holds_work for gathered in ranks):
         return
     if any(gathered.xla for gathered in ranks):
-        raise FormatError(label, "is a JAX or TensorFlow trace", hint="tracekit reads traces of torch.profiler; of XLA programs it reads none yet", code="foreign")
+        raise FormatError(
+            label,
+            "is a JAX or TensorFlow trace",
+            hint="tracekit reads traces of torch.profiler; of XLA programs it reads none yet",
+            code="foreign",
+        )
     raise FormatError(
         label,
         "neither device work nor CPU ops nor counters in it",
@@ -82,7 +99,9 @@ def _missing_work(metadata: Metadata, gathered: Gathered) -> list[QualityNote]:
     ]
 
 
-def _capture(label: str, gathered: Gathered, metadata: Metadata, notes: list[QualityNote], rank: int | None) -> Capture:
+def _capture(
+    label: str, gathered: Gathered, metadata: Metadata, notes: list[QualityNote], rank: int | None
+) -> Capture:
     base = metadata.base_ns
     info = CaptureInfo(
         path=label,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -34,14 +34,14 @@ class Pool(Generic[T]):
 class Parts:
     """The pieces of each column so far."""
 
-    pieces: dict[str, list[npt.NDArray[np.generic]]] = field(default_factory=dict)
+    pieces: dict[str, list[npt.NDArray[Any]]] = field(default_factory=dict)
 
-    def add(self, **columns: npt.NDArray[np.generic]) -> None:
+    def add(self, **columns: npt.NDArray[Any]) -> None:
         """Append one batch of rows."""
         for name, piece in columns.items():
             self.pieces.setdefault(name, []).append(piece)
 
-    def column(self, name: str) -> npt.NDArray[np.generic]:
+    def column(self, name: str) -> npt.NDArray[Any]:
         """The whole column."""
         return np.concatenate(self.pieces[name])
 
@@ -49,7 +49,9 @@ class Parts:
         return sum(len(piece) for piece in self.pieces.get("ts_ns", []))
 
 
-def integers(values: Sequence[object], bounds: tuple[int, int] = _INT64) -> tuple[Ints, npt.NDArray[np.bool_]]:
+def integers(
+    values: Sequence[object], bounds: tuple[int, int] = _INT64
+) -> tuple[Ints, npt.NDArray[np.bool_]]:
     """Whole numbers and a mask of those that are none (absent, text, fractions, out of range)."""
     try:
         column = np.array(values, np.int64)
@@ -57,7 +59,10 @@ def integers(values: Sequence[object], bounds: tuple[int, int] = _INT64) -> tupl
     except (TypeError, ValueError, OverflowError):
         exact = [_integer(value) for value in values]
         missing = np.array([value is None for value in exact], np.bool_)
-        column = np.array([0 if value is None or not _INT64[0] <= value <= _INT64[1] else value for value in exact], np.int64)
+        column = np.array(
+            [0 if value is None or not _INT64[0] <= value <= _INT64[1] else value for value in exact],
+            np.int64,
+        )
     return column, missing | (column < bounds[0]) | (column > bounds[1])
 
 
@@ -72,7 +77,7 @@ def _integer(value: object) -> int | None:
     return int(text) if text.lstrip("-").isdecimal() and len(text) < len(str(_INT64[1])) else None
 
 
-def nullable(values: Sequence[object], name: str) -> dict[str, npt.NDArray[np.generic]]:
+def nullable(values: Sequence[object], name: str) -> dict[str, npt.NDArray[Any]]:
     """A nullable integer column as two plain ones: the value and `name!`, its null mask."""
     column, missing = integers(values, _INT32 if name == "device" else _INT64)
     return {name: column, f"{name}!": missing}
@@ -107,7 +112,10 @@ class Spans:
                 data[name] = pd.Categorical.from_codes(column, pd.Index(list(self.names.codes), dtype=object))
             elif f"{name}!" in self.parts.pieces:
                 kind = np.int32 if name == "device" else np.int64
-                data[name] = pd.arrays.IntegerArray(np.where(self.parts.column(f"{name}!"), 0, column).astype(kind), self.parts.column(f"{name}!"))
+                data[name] = pd.arrays.IntegerArray(
+                    np.where(self.parts.column(f"{name}!"), 0, column).astype(kind),
+                    self.parts.column(f"{name}!"),
+                )
             else:
                 data[name] = column + base_ns if name == "ts_ns" else column
         return pd.DataFrame(data)
@@ -122,4 +130,4 @@ def triples(raws: Sequence[bytes], pool: Pool[bytes]) -> npt.NDArray[np.int32]:
 
 def triple_text(raw: bytes) -> str:
     """`[64, 1, 1]` as `64,1,1`."""
-    return raw.translate(None, b"[] \n\t\r\"").decode("utf-8", errors="replace")
+    return raw.translate(None, b'[] \n\t\r"').decode("utf-8", errors="replace")

@@ -79,10 +79,25 @@ class Document:
 
     def _no_events(self, text: bytes) -> FormatError:
         if _NULL_ARRAY.search(text):
-            return FormatError(self.stream.label, "traceEvents is null: the recorder wrote no event", hint="record again", code="no_events")
+            return FormatError(
+                self.stream.label,
+                "traceEvents is null: the recorder wrote no event",
+                hint="record again",
+                code="no_events",
+            )
         if text.lstrip()[:1] != b"{":
-            return FormatError(self.stream.label, "is not JSON", hint="give a Kineto trace (*.json, *.json.gz)", code="not_json")
-        return FormatError(self.stream.label, "is JSON without a traceEvents array", hint="give the trace that torch.profiler exported, not another file of the run", code="no_events")
+            return FormatError(
+                self.stream.label,
+                "is not JSON",
+                hint="give a Kineto trace (*.json, *.json.gz)",
+                code="not_json",
+            )
+        return FormatError(
+            self.stream.label,
+            "is JSON without a traceEvents array",
+            hint="give the trace that torch.profiler exported, not another file of the run",
+            code="no_events",
+        )
 
     def batches(self) -> Iterator[list[Event]]:
         """The events, a few megabytes of text at a time.
@@ -101,7 +116,12 @@ class Document:
                 self._read_tail()
                 return
             if len(self._buffer) > LONGEST_EVENT:
-                raise FormatError(self.stream.label, f"one event is longer than {LONGEST_EVENT >> 20} MiB", hint="the file is damaged; record again", code="event_too_long")
+                raise FormatError(
+                    self.stream.label,
+                    f"one event is longer than {LONGEST_EVENT >> 20} MiB",
+                    hint="the file is damaged; record again",
+                    code="event_too_long",
+                )
         yield from self._last()
 
     def _read_tail(self) -> None:
@@ -179,7 +199,8 @@ class Document:
 
     def _understood(self, text: bytes, events: list[Event], *, repair: bool) -> bool:
         """Add the event that a text is, mended where it must be; false where it is none."""
-        event, repairs = decode_one(text), ()
+        event = decode_one(text)
+        repairs: tuple[str, ...] = ()
         if event is None and repair and len(text) <= LONGEST_REPAIR:
             event, repairs = mend(text)
         if event is None:
@@ -191,21 +212,41 @@ class Document:
     def notes(self) -> list[QualityNote]:
         """What was repaired or dropped."""
         found = list(self.stream.notes)
-        found += [QualityNote(code, self.repaired[code], message) for code, message, _ in MENDS if self.repaired[code]]
+        found += [
+            QualityNote(code, self.repaired[code], message)
+            for code, message, _ in MENDS
+            if self.repaired[code]
+        ]
         if self.unreadable:
-            found.append(QualityNote("unreadable_events", self.unreadable, "events that no repair made valid JSON were dropped"))
+            found.append(
+                QualityNote(
+                    "unreadable_events", self.unreadable, "events that no repair made valid JSON were dropped"
+                )
+            )
         if self.bare:
-            found.append(QualityNote("event_array", 1, "a bare array of events: no metadata (device, recorder options) came with it"))
+            found.append(
+                QualityNote(
+                    "event_array",
+                    1,
+                    "a bare array of events: no metadata (device, recorder options) came with it",
+                )
+            )
         if self.truncated and self.bare:
-            found.append(QualityNote("unclosed_array", 1, "the array of events never closes; complete events were kept"))
+            found.append(
+                QualityNote(
+                    "unclosed_array", 1, "the array of events never closes; complete events were kept"
+                )
+            )
         elif self.truncated:
-            found.append(QualityNote("truncated", 1, "the file ends inside the events; complete events were kept"))
+            found.append(
+                QualityNote("truncated", 1, "the file ends inside the events; complete events were kept")
+            )
         return found
 
 
 def _try(buffer: bytearray, length: int) -> list[Event] | None:
     try:
-        return decode_array(b"[%b]" % memoryview(buffer)[:length].toreadonly())
+        return decode_array(b"".join((b"[", memoryview(buffer)[:length], b"]")))
     except DAMAGE:
         return None
 

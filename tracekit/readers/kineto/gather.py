@@ -155,7 +155,10 @@ class Gathered:
     @property
     def holds_work(self) -> bool:
         """Whether there is anything to report: device work, ops, host calls or counters."""
-        return any(len(spans.parts) for spans in (self.device, self.ops, self.runtime)) or self.counter_ranges > 0
+        return (
+            any(len(spans.parts) for spans in (self.device, self.ops, self.runtime))
+            or self.counter_ranges > 0
+        )
 
     @property
     def threads(self) -> tuple[tuple[str, str], ...]:
@@ -200,12 +203,29 @@ class Gathered:
     def notes(self) -> list[QualityNote]:
         """What was dropped on the way."""
         found = self.pairs.notes()
-        for what, spans in (("device events", self.device), ("runtime calls", self.runtime), ("ops", self.ops), ("annotations", self.annotations)):
+        for what, spans in (
+            ("device events", self.device),
+            ("runtime calls", self.runtime),
+            ("ops", self.ops),
+            ("annotations", self.annotations),
+        ):
             if spans.bad_times:
-                found.append(QualityNote("bad_time", spans.bad_times, f"{what} without a usable time (missing, negative or not a number) were kept out"))
+                found.append(
+                    QualityNote(
+                        "bad_time",
+                        spans.bad_times,
+                        f"{what} without a usable time (missing, negative or not a number) were kept out",
+                    )
+                )
         if self.unknown:
             names = ", ".join(sorted(self.unknown)[:5])
-            found.append(QualityNote("unknown_category", self.unknown.total(), f"events of categories that tracekit does not know ({names}) were left out"))
+            found.append(
+                QualityNote(
+                    "unknown_category",
+                    self.unknown.total(),
+                    f"events of categories that tracekit does not know ({names}) were left out",
+                )
+            )
         return found
 
 

@@ -12,7 +12,16 @@ from tracekit.readers.kineto.repair import repairs
 from tracekit.tables import DeviceProperties, QualityNote
 
 _OPTIONS = ("record_shapes", "with_stack", "with_flops", "with_modules", "profile_memory")
-_VERSIONS = ("cupti_version", "cuda_runtime_version", "cuda_driver_version", "hip_runtime_version", "hip_driver_version", "roctracer_version", "vllm_version", "vllm_version_tuple")
+_VERSIONS = (
+    "cupti_version",
+    "cuda_runtime_version",
+    "cuda_driver_version",
+    "hip_runtime_version",
+    "hip_driver_version",
+    "roctracer_version",
+    "vllm_version",
+    "vllm_version_tuple",
+)
 _PAIR = re.compile(rb'"([A-Za-z_]+)"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+|\[|\{)')
 
 
@@ -67,9 +76,21 @@ def parse(head: bytes, tail: bytes, *, capitalised: bool) -> Metadata:
 def _notes(*, damaged: bool, junk: bytes) -> list[QualityNote]:
     found = []
     if damaged:
-        found.append(QualityNote("metadata_damaged", 1, "the fields around the events are not valid JSON; what could be told was kept"))
+        found.append(
+            QualityNote(
+                "metadata_damaged",
+                1,
+                "the fields around the events are not valid JSON; what could be told was kept",
+            )
+        )
     if _SECOND.search(junk):
-        found.append(QualityNote("second_document", len(_SECOND.findall(junk)), "further traces follow the first in the same file; only the first was read"))
+        found.append(
+            QualityNote(
+                "second_document",
+                len(_SECOND.findall(junk)),
+                "further traces follow the first in the same file; only the first was read",
+            )
+        )
     elif junk.strip():
         found.append(QualityNote("trailing_junk", 1, "bytes after the end of the trace were ignored"))
     return found

@@ -46,10 +46,14 @@ class Pairs:
         """What was paired, and what had no partner."""
         found = []
         if self.made:
-            found.append(QualityNote("paired_events", self.made, "begin and end events were joined into complete ones"))
+            found.append(
+                QualityNote("paired_events", self.made, "begin and end events were joined into complete ones")
+            )
         lost = self.lost + sum(len(stack) for stack in self._open.values())
         if lost:
-            found.append(QualityNote("unpaired_events", lost, "begin or end events without a partner were left out"))
+            found.append(
+                QualityNote("unpaired_events", lost, "begin or end events without a partner were left out")
+            )
         return found
 
 
@@ -58,4 +62,13 @@ def _closed(begin: Event, end: Event) -> Event:
     length = int(times[1] - times[0])
     # Microseconds with three decimals, as the format writes them; exact, since the length is whole ns.
     written = f"{length // 1000}.{length % 1000:03d}".encode() if good.all() and length >= 0 else b""
-    return Event("X", begin.cat, begin.name, begin.pid, begin.tid, begin.ts, msgspec.Raw(written), begin.args or end.args)
+    return Event(
+        "X",
+        begin.cat,
+        begin.name,
+        begin.pid,
+        begin.tid,
+        begin.ts,
+        msgspec.Raw(written),
+        begin.args or end.args,
+    )

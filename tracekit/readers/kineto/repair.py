@@ -11,11 +11,15 @@ from tracekit.readers.kineto.events import Event, decode_one
 _CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
 _IN_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _LONE_BACKSLASH = re.compile(rb'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
-_NO_NUMBER = re.compile(rb"(:\s*|[\[,]\s*)(?:-?(?:NaN|nan|Infinity|inf|Inf)|N/A|nil|None|undefined)(?=\s*[,}\]])")
+_NO_NUMBER = re.compile(
+    rb"(:\s*|[\[,]\s*)(?:-?(?:NaN|nan|Infinity|inf|Inf)|N/A|nil|None|undefined)(?=\s*[,}\]])"
+)
 _TRAILING_COMMA = re.compile(rb",(\s*[}\]])")
 _KEYS = rb"ph|cat|name|pid|tid|ts|dur|args|id|bp|s"
 # A text field up to the key that follows it, whatever quotes stand between.
-_FIELD = re.compile(rb'("(?:name|cat)"\s*:\s*")(.*?)(?="\s*(?:,\s*"(?:' + _KEYS + rb')"\s*:|\}\s*\Z))', re.DOTALL)
+_FIELD = re.compile(
+    rb'("(?:name|cat)"\s*:\s*")(.*?)(?="\s*(?:,\s*"(?:' + _KEYS + rb')"\s*:|\}\s*\Z))', re.DOTALL
+)
 _INNER_QUOTE = re.compile(rb'(?<!\\)"')
 
 Mend = Callable[[bytes], bytes]

@@ -42,7 +42,9 @@ def nanoseconds(texts: Sequence[bytes]) -> tuple[Ints, Bools]:
 
 def _low_words(column: pa.Array) -> tuple[Ints, Ints]:
     """The low and high 64 bits of a decimal column: its value in thousandths."""
-    words = np.frombuffer(column.buffers()[1], np.int64)[2 * column.offset : 2 * (column.offset + len(column))]
+    words = np.frombuffer(column.buffers()[1], np.int64)[
+        2 * column.offset : 2 * (column.offset + len(column))
+    ]
     return words[0::2], words[1::2]
 
 
