@@ -214,6 +214,21 @@ def test_the_softmax_of_sampling_is_not_attention() -> None:
     assert not any("unfused" in finding.title for finding in find(rows))
 
 
+def test_a_run_of_element_wise_kernels_could_be_one() -> None:
+    rows = [
+        kernel(0, 100),
+        kernel(100, 130, name="mul", family="elementwise", stream=7),
+        kernel(130, 150, name="add", family="elementwise", stream=7),
+        kernel(150, 190, name="norm", family="norm", stream=7),
+        kernel(190, 300),
+        kernel(300, 310, name="mul", family="elementwise", stream=7),
+    ]
+    found = titled(find([{"stream": 7, **row} for row in rows]), "could be fused")
+    # 30 + 20 + 40 us, of which the longest stays; the lone one at the end is no run
+    assert found.recoverable_ns == 50 * US
+    assert "3 element-wise kernels" in found.title
+
+
 def test_faster_memory_is_compared_when_devices_are_given() -> None:
     found = titled(find([kernel(0, 100)], faster={"slower": 1e12, "twice": 4e12}), "scale with the memory")
     assert "twice" in found.title

@@ -27,22 +27,10 @@ _TAIL_WAVES = 8.0
 _L2_RESIDENT, _L2_POSSIBLE = 0.6, 0.5
 
 _MEMORY_FAMILIES = (
-    "gemv",
-    "norm",
-    "rope",
-    "act",
-    "quant",
-    "eltwise",
-    "elementwise",
-    "mem",
-    "copy",
-    "softmax",
-    "embed",
-    "kv",
-    "reduce",
-    "cat",
-)
-_MATRIX_FAMILIES = ("gemm", "moe", "linear")
+    "gemv", "gemm.aux", "norm", "rope", "act", "quant", "eltwise", "elementwise", "fused", "mem", "copy", "softmax", "embed",
+    "kv", "reduce", "cat", "pool", "optimizer", "sampling", "sort", "loss", "moe.route", "moe.perm", "attn.combine", "attn.meta",
+)  # fmt: skip
+_MATRIX_FAMILIES = ("gemm", "moe.gemm", "linear")
 _ATTENTION_FAMILIES = ("attn", "attention")
 
 

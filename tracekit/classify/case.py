@@ -8,7 +8,7 @@ import pandas as pd
 
 from tracekit.classify.signals import Bools, Floats, column, words
 from tracekit.intervals import exclusive, union_length
-from tracekit.tables import LLM_PHASES, GapCause, Kind
+from tracekit.tables import LLM_PHASES, GapCause, Kind, Phase
 from tracekit.tables.ceilings import Ceilings
 
 HOST_BOUND = 0.2
@@ -67,6 +67,12 @@ class Case:
         present = set(words(self.rows, "phase"))
         return tuple(str(phase) for phase in LLM_PHASES if str(phase) in present)
 
+    def stepped(self) -> tuple[str, ...]:
+        """All phases that have steps with kernels."""
+        return tuple(
+            phase for phase in dict.fromkeys(words(self.steps, "phase")) if len(self.steps_of(phase))
+        )
+
     def of_phase(self, phase: str) -> pd.DataFrame:
         """The rows of a phase."""
         return self.rows.loc[np.asarray(words(self.rows, "phase") == phase, dtype=bool)]
@@ -124,6 +130,18 @@ def exposed_ns(rows: pd.DataFrame, chosen: Bools) -> float:
             starts[mine & ~chosen], ends[mine & ~chosen]
         )
     return float(total)
+
+
+_SAID = {
+    Phase.OTHER.value: "other work",
+    Phase.UNKNOWN.value: "work of no known phase",
+    "": "work of no known phase",
+}
+
+
+def said(phase: object) -> str:
+    """A phase as a title says it."""
+    return _SAID.get(str(phase), str(phase))
 
 
 def top_names(rows: pd.DataFrame, count: int = 3) -> tuple[str, ...]:

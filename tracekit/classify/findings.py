@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from tracekit.classify import levers
-from tracekit.classify.case import HOST_BOUND, Case, Finding, build_case, exposed_ns, top_names
+from tracekit.classify.case import HOST_BOUND, Case, Finding, build_case, exposed_ns, said, top_names
 from tracekit.classify.signals import column, words
 from tracekit.tables import GapCause, Kind, Phase
 from tracekit.tables.ceilings import Ceilings
@@ -62,7 +62,7 @@ def find_findings(
 
 def host_bound(case: Case) -> Iterator[Finding]:
     """Idle time that waits for launches, by phase."""
-    for phase in case.phases():
+    for phase in case.stepped():
         steps = case.steps_of(phase)
         idle = _gap_time(case, steps, GapCause.HOST)
         window = float(column(steps, "dur_ns").sum())
@@ -72,13 +72,13 @@ def host_bound(case: Case) -> Iterator[Finding]:
         replayed = float(rows["from_graph"].fillna(value=False).mean()) if "from_graph" in rows else 0.0
         bound = int((steps["idle_host_ns"] > HOST_BOUND * column(steps, "dur_ns")).sum())
         yield Finding(
-            f"{phase} waits for the host for {percent(idle / window)} of its step time",
+            f"{said(phase)} waits for the host for {percent(idle / window)} of its step time",
             phase,
             (),
             idle,
             0.8,
             f"{duration(idle / len(steps))} a step idle before late launches; {bound} of {len(steps)} steps host-bound; "
-            f"{len(rows) / len(steps):.0f} kernels a step, {percent(replayed)} of them from graphs",
+            f"{len(rows) / len(steps):.0f} kernels and copies a step, {percent(replayed)} of them from graphs",
             _host_step(phase, replayed),
         )
 
@@ -93,13 +93,13 @@ def _host_step(phase: str, replayed: float) -> str:
 
 def waits(case: Case) -> Iterator[Finding]:
     """Idle time after synchronisation, by phase."""
-    for phase in case.phases():
+    for phase in case.stepped():
         steps = case.steps_of(phase)
         idle = _gap_time(case, steps, GapCause.SYNC)
         if idle:
             count = int(((words(case.gaps, "cause") == GapCause.SYNC) & _in(case.gaps, steps)).sum())
             yield Finding(
-                f"{phase} drains the device by synchronising",
+                f"{said(phase)} drains the device by synchronising",
                 phase,
                 (),
                 idle,
@@ -144,7 +144,7 @@ def _exposed(
         total = float(column(case.rows, "dur_ns")[chosen & inside].sum())
         open_ns = _alone(case, chosen, inside)
         yield Finding(
-            f"{phase}: {duration(open_ns)} of exposed {what}",
+            f"{said(phase)}: {duration(open_ns)} of exposed {what}",
             str(phase),
             top_names(case.rows[chosen & inside]),
             open_ns,
@@ -177,7 +177,7 @@ def below_roof(case: Case) -> Iterator[Finding]:
             continue
         confidence = float(np.average(column(group, "bottleneck_confidence"), weights=group["own_ns"] + 1e-9))
         yield Finding(
-            f"{phase}: {family} kernels lose {duration(lost)} to their roof ({limit})",
+            f"{said(phase)}: {family} kernels lose {duration(lost)} to their roof ({limit})",
             str(phase),
             top_names(group),
             lost,

@@ -10,12 +10,13 @@ import pandas as pd
 
 from tracekit.classify.case import Case, Finding, top_names
 from tracekit.classify.signals import Bools, column, words
-from tracekit.tables import Phase
+from tracekit.tables import Kind, Phase
 from tracekit.tables.words import Bottleneck
 from tracekit.units import digits, duration, percent, si
 
 _NS = 1e9
 _NEIGHBOURS = 4
+_LIGHT = ("norm", "rope", "act", "elementwise", "eltwise", "copy", "cat", "reduce", "quant", "fused")
 _PRODUCTS = ("aten::bmm", "aten::baddbmm", "aten::matmul")
 _MEMORY_BOUND = (Bottleneck.DRAM.value, Bottleneck.UNKNOWN.value, Bottleneck.LATENCY.value)
 
@@ -131,6 +132,37 @@ def fused_attention(case: Case) -> Iterator[Finding]:
         )
 
 
+def fusion(case: Case) -> Iterator[Finding]:
+    """Runs of element-wise and normalisation kernels, each of which reads what the one before has written.
+
+    A fused run still takes as long as its longest kernel; the rest is what could go.
+    """
+    rows = case.rows.sort_values(["ts_ns"], kind="stable")
+    rows = rows[words(rows, "kind") == Kind.KERNEL]
+    for phase in case.phases():
+        mine = rows[words(rows, "phase") == phase]
+        light = pd.Series(words(mine, "family")).str.startswith(_LIGHT).to_numpy(dtype=bool)
+        if not light.any():
+            continue
+        place = np.stack([column(mine, "stream"), column(mine, "step_id")])
+        moved = np.r_[True, np.any(place[:, 1:] != place[:, :-1], axis=0)]
+        run = np.cumsum(moved | np.r_[True, light[1:] != light[:-1]])
+        own = pd.Series(np.where(mine["held"], 0.0, column(mine, "own_ns")))[light].groupby(run[light])
+        size = own.size()
+        lost = float((own.sum() - own.max())[size > 1].sum())
+        inside = light & np.isin(run, size.index[size > 1])
+        yield Finding(
+            f"{phase}: {int(inside.sum())} element-wise kernels stand in runs that could be fused",
+            phase,
+            top_names(mine[inside]) if inside.any() else (),
+            lost,
+            0.5,
+            f"{int((size > 1).sum())} runs of {digits(float(size[size > 1].mean() if (size > 1).any() else 0))} kernels take "
+            f"{duration(float(column(mine, 'own_ns')[inside].sum()))}; one kernel a run would save {duration(lost)}",
+            "compile the model, or use fused norm, rotary and activation kernels",
+        )
+
+
 def _lately(marks: Bools) -> Bools:
     """Whether a row or one of the few before it is marked."""
     recent = pd.Series(marks).rolling(_NEIGHBOURS + 1, min_periods=1).max()
@@ -162,5 +194,5 @@ def _decode(case: Case) -> pd.DataFrame:
 
 
 RULES: tuple[Callable[[Case], Iterator[Finding]], ...] = (
-    kv_quantisation, weight_quantisation, larger_batch, fused_attention, faster_memory,
+    kv_quantisation, weight_quantisation, larger_batch, fused_attention, fusion, faster_memory,
 )  # fmt: skip
