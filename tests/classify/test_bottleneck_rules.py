@@ -112,6 +112,15 @@ def test_near_the_ridge_no_side_is_asserted_below_sixty_percent() -> None:
     assert one(0.50, 0.35)["bottleneck"] == "compute"
 
 
+def test_where_the_reachable_rate_is_published_the_bands_are_of_it() -> None:
+    # An MI300X reaches 708 of 1307 TFLOP/s: 45 % of the data sheet is 83 % of that.
+    peaks = {"bf16": Roof(spec=1e15, reach=708 / 1307, reach_known=True)}
+    row = one(0.45, 0.05, ceilings=replace(SPEC, peaks=peaks))
+    assert says(row) == ("compute", 0.65)
+    assert row["bottleneck_evidence"].startswith("45 % of the spec bf16 roof (83 % of the reachable)")
+    assert one(0.45, 0.05, ceilings=SPEC)["flags"] == "inefficient"
+
+
 def test_more_than_the_roof_from_a_small_working_set_is_l2() -> None:
     # 5 us at 1.3 of 2 TB/s: 13 MB, under 0.6 of 50 MB
     assert says(one(0.05, 1.3, us=5)) == ("l2", 0.6)

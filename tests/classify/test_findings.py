@@ -79,7 +79,7 @@ def test_kernels_below_a_measured_roof_lose_all_beyond_it() -> None:
     found = titled(find([kernel(0, 100), kernel(100, 300)]), "gemm kernels lose")
     assert found.recoverable_ns == pytest.approx(150 * US)
     assert found.confidence == pytest.approx(0.65)
-    assert found.evidence == "2 kernels take 300 us, 150 us at the achievable roof"
+    assert found.evidence == "2 kernels take 300 us, 150 us at the achievable roof; dram 100 %"
 
 
 def test_below_a_data_sheet_roof_eighty_percent_is_taken_as_reachable() -> None:

@@ -68,13 +68,9 @@ def l2_resident(s: Signals) -> Verdict:
 
 def above_roof(s: Signals) -> Verdict:
     """More than a roof: the model or the roof is wrong, and the class is hardly worth saying."""
-    return Verdict(
-        s.best > ABOVE,
-        side(s),
-        0.3,
-        shares(s, "; above the roof: work model or roof is wrong"),
-        "roof_or_model_wrong",
-    )
+    where = np.fmax(s.of_roof, s.dram) > ABOVE
+    why = shares(s, "; above the roof: work model or roof is wrong")
+    return Verdict(where, side(s), 0.3, why, "roof_or_model_wrong")
 
 
 def high(s: Signals) -> Verdict:

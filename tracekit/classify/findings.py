@@ -161,7 +161,7 @@ def _alone(case: Case, chosen: np.ndarray, inside: np.ndarray) -> float:
 
 
 def below_roof(case: Case) -> Iterator[Finding]:
-    """Kernels far from their achievable roof, by phase, family and class."""
+    """Kernels far from their achievable roof, by phase and family; the class that loses most gives the next step."""
     next_steps = _CPU_NEXT_STEP if (words(case.rows, "kind") == Kind.CPU_OP).all() else _NEXT_STEP
     over = np.maximum(0.0, column(case.rows, "own_ns") - column(case.rows, "reach_ns"))
     rows = case.rows.assign(
@@ -171,19 +171,21 @@ def below_roof(case: Case) -> Iterator[Finding]:
         _class=words(case.rows, "bottleneck"),
     )
     rows = rows[rows["reach_ns"].notna() & rows["_class"].isin(list(next_steps))]
-    for (phase, family, limit), group in rows.groupby(["_phase", "_family", "_class"], sort=True):
+    for (phase, family), group in rows.groupby(["_phase", "_family"], sort=True):
         lost, own = float(group["lost"].sum()), float(group["own_ns"].sum())
         if not lost:
             continue
-        confidence = float(np.average(column(group, "bottleneck_confidence"), weights=group["own_ns"] + 1e-9))
+        by_class = group.groupby("_class")["lost"].sum().sort_values(ascending=False, kind="stable")
+        confidence = float(np.average(column(group, "bottleneck_confidence"), weights=group["lost"]))
         yield Finding(
-            f"{said(phase)}: {family} kernels lose {duration(lost)} to their roof ({limit})",
+            f"{said(phase)}: {family} kernels lose {duration(lost)} to their roof",
             str(phase),
             top_names(group),
             lost,
             round(min(confidence, 0.8), 2),
-            f"{len(group)} kernels take {duration(own)}, {duration(own - lost)} at the achievable roof",
-            next_steps[str(limit)],
+            f"{len(group)} kernels take {duration(own)}, {duration(own - lost)} at the achievable roof; "
+            + ", ".join(f"{name} {percent(value / lost)}" for name, value in by_class.items() if value),
+            next_steps[str(by_class.index[0])],
         )
 
 

@@ -27,7 +27,9 @@ class Signals:
         name: Name.
         phase: Phase, empty where there is none.
         dur: Duration [ns].
-        compute: Share of the compute roof reached [1].
+        compute: Share of the compute roof reached [1]; of what was published as reachable on this device, where that
+            is known and nothing was measured.
+        of_roof: Share of the compute roof itself [1].
         dram: Share of the DRAM roof reached [1].
         best: The larger of both.
         is_compute: The compute share is the larger.
@@ -57,6 +59,7 @@ class Signals:
     phase: Objects
     dur: Floats
     compute: Floats
+    of_roof: Floats
     dram: Floats
     best: Floats
     is_compute: Bools
@@ -106,9 +109,10 @@ def blocks(frame: pd.DataFrame, name: str = "grid") -> Floats:
 
 def signals(kernels: pd.DataFrame, ceilings: Ceilings) -> Signals:
     """Reads a kernels table that the roofline stage has passed."""
-    compute, dram = column(kernels, "s_compute"), column(kernels, "s_dram")
-    side = np.where(np.isnan(compute), -1.0, compute) > np.where(np.isnan(dram), -1.0, dram)
     peak = words(kernels, "peak")
+    of_roof, dram = column(kernels, "s_compute"), column(kernels, "s_dram")
+    compute = of_roof / _reach(peak, ceilings)
+    side = np.where(np.isnan(compute), -1.0, compute) > np.where(np.isnan(dram), -1.0, dram)
     known = [word for word, roof in ceilings.peaks.items() if roof.is_measured]
     cpu = words(kernels, "kind") == Kind.CPU_OP
     gpu_floor = np.nan if ceilings.launch_floor_ns is None else ceilings.launch_floor_ns
@@ -122,6 +126,7 @@ def signals(kernels: pd.DataFrame, ceilings: Ceilings) -> Signals:
         phase=words(kernels, "phase"),
         dur=column(kernels, "dur_ns"),
         compute=compute,
+        of_roof=of_roof,
         dram=dram,
         best=np.fmax(compute, dram),
         is_compute=side,
@@ -144,6 +149,15 @@ def signals(kernels: pd.DataFrame, ceilings: Ceilings) -> Signals:
         tensor_pct=column(kernels, "hw_tensor_pct"),
         waves=column(kernels, "hw_waves"),
     )
+
+
+def _reach(peak: Objects, ceilings: Ceilings) -> Floats:
+    """Share of the used roof that was published as reachable, by kernel; 1 where it was not or was measured."""
+    out = np.ones(len(peak), dtype=np.float64)
+    for word, roof in ceilings.peaks.items():
+        if roof.reach_known and not roof.is_measured:
+            out[peak == word] = roof.reach
+    return out
 
 
 def _margin(compute: Floats, dram: Floats) -> Floats:

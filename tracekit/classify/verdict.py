@@ -75,13 +75,10 @@ def shares(signals: Signals, more: str = "") -> Callable[[Positions], Objects]:
             + "DRAM roof"
         )
         dram = dram + np.where(signals.dram_hw[at], " (counters)", " (minimum traffic)")
-        compute = (
-            percent(signals.compute[at])
-            + " of the "
-            + np.where(signals.is_compute[at], kind + " ", "")
-            + math
-            + " roof"
-        )
+        known = np.where(signals.is_compute[at], kind + " ", "")
+        compute = percent(signals.of_roof[at]) + " of the " + known + math + " roof"
+        lower = signals.of_roof[at] < signals.compute[at]
+        compute = compute + np.where(lower, " (" + percent(signals.compute[at]) + " of the reachable)", "")
         first, last = (
             np.where(signals.is_compute[at], compute, dram),
             np.where(signals.is_compute[at], dram, compute),

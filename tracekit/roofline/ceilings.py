@@ -38,6 +38,7 @@ def device_ceilings(device: Device) -> Ceilings:
             source=where,
             status=device.trust(figure),
             reach=reach if known is None else known / value,
+            reach_known=known is not None,
         )
 
     rates = {word: word for word in PEAK_WORDS if word in device.flops}

@@ -14,6 +14,7 @@ class Roof:
         source: Where the used rate comes from.
         status: Trust in the spec: checked, single, conflict or unverified; `measured` or `given` otherwise.
         reach: Share of the spec that good kernels reach.
+        reach_known: That share was published for this device, and is not the usual one.
     """
 
     measured: float | None = None
@@ -21,6 +22,7 @@ class Roof:
     source: str = ""
     status: str = "checked"
     reach: float = 0.8
+    reach_known: bool = False
 
     @property
     def used(self) -> float | None:
