@@ -43,4 +43,4 @@ def how_to_record(rules: tuple[Rule, ...], engine: str | None) -> str:
 
 
 def _patterns(marks: list[Rule], field: str) -> dict[str | None, re.Pattern[str]]:
-    return {rule.engine: re.compile(rule.row.text(field)) for rule in marks if field in rule.row.values}
+    return {rule.engine: re.compile(rule.row.text(field)) for rule in marks if rule.row.text(field, "")}

@@ -37,7 +37,22 @@ COUNTS = (
     "generation_sqsk",
 )
 KINDS = frozenset(
-    ["counts", "mode", "span", "boundary", "frame", "inner", "phase_frame", "request", "after", "setup", "setup_frame", "training", "file", "engine"]
+    [
+        "counts",
+        "mode",
+        "span",
+        "boundary",
+        "frame",
+        "inner",
+        "phase_frame",
+        "request",
+        "after",
+        "setup",
+        "setup_frame",
+        "training",
+        "file",
+        "engine",
+    ]
 )
 FRAME_KINDS = frozenset({"frame", "phase_frame", "request", "after", "setup_frame"})
 CONFIDENCE = {

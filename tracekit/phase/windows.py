@@ -74,7 +74,7 @@ def _inside(kernels: pd.DataFrame, found: Attribution) -> pd.DataFrame:
             "high": low + kernels["dur_ns"].to_numpy(dtype=np.int64),
         }
     )
-    return rows.loc[(found.step >= 0) & (found.how != "post_step")]
+    return rows.iloc[np.flatnonzero((found.step >= 0) & (found.how != "post_step"))]
 
 
 def _main_stream(inside: pd.DataFrame) -> pd.DataFrame:
