@@ -4,10 +4,14 @@ The deflate data is decoded raw and the checksum compared afterwards, so that a 
 warning and not the data.
 """
 
+from typing import cast
+
 from isal import isal_zlib
-from isal.igzip_lib import IsalError
 
 from tracekit.tables import QualityNote
+
+# Its stubs declare the exception as a value.
+_Damaged = cast("type[Exception]", isal_zlib.error)
 
 MAGIC = b"\x1f\x8b"
 _TRAILER = 8
@@ -64,7 +68,7 @@ class Inflater:
         data, self._waiting = self._waiting, b""
         try:
             block: bytes = member.decompress(data, OUTPUT)
-        except IsalError:
+        except _Damaged:
             self._stop("gzip_damaged", "the gzip data is damaged; what decoded before it was kept")
             return b""
         self._checksum = isal_zlib.crc32(block, self._checksum)
