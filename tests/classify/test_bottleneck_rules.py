@@ -249,6 +249,11 @@ def test_without_work_a_launch_sized_kernel_is_latency() -> None:
     assert says(one(None, None, us=2.0)) == ("latency", 0.5)
 
 
+def test_no_operations_and_unknown_bytes_say_nothing() -> None:
+    row = one(0.0, None, family="other", us=100)
+    assert (row["bottleneck"], row["flags"]) == ("unknown", "no_work_model")
+
+
 def test_without_a_device_everything_is_a_prior_or_unknown() -> None:
     row = one(None, None, ceilings=Ceilings(), us=100, family="other")
     assert says(row) == ("unknown", 0.0)

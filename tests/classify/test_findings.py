@@ -87,6 +87,10 @@ def test_below_a_data_sheet_roof_eighty_percent_is_taken_as_reachable() -> None:
     assert found.recoverable_ns == pytest.approx((100 - 50 / 0.8) * US)
 
 
+def test_what_is_not_worth_a_line_gets_none() -> None:
+    assert find([kernel(0, 10)]) == ()
+
+
 def test_an_overlap_is_counted_once() -> None:
     found = titled(find([kernel(0, 100), kernel(50, 150)]), "gemm kernels lose")
     # 100 + 50 us of exclusive time; the second's bound is its own 50 us: nothing of it is left

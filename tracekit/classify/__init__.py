@@ -2,9 +2,19 @@
 
 from tracekit.classify.bottleneck import classify
 from tracekit.classify.case import Finding
+from tracekit.classify.collectives import peer_waits
 from tracekit.classify.findings import find_findings
 from tracekit.classify.gaps import find_gaps
 from tracekit.classify.launches import launch_delays, queue_depth
 from tracekit.classify.waterfall import waterfall
 
-__all__ = ["Finding", "classify", "find_findings", "find_gaps", "launch_delays", "queue_depth", "waterfall"]
+__all__ = [
+    "Finding",
+    "classify",
+    "find_findings",
+    "find_gaps",
+    "launch_delays",
+    "peer_waits",
+    "queue_depth",
+    "waterfall",
+]

@@ -155,7 +155,7 @@ def tiny(s: Signals) -> Verdict:
 
     def evidence(at: Positions) -> np.ndarray:
         return np.asarray(
-            number(s.dur[at] / 1e3) + " us is near the launch floor; work unknown", dtype=object
+            number(s.dur[at] / 1e3) + " us is near the launch floor; work or roof unknown", dtype=object
         )
 
     return Verdict(where, Bottleneck.LATENCY, 0.5, evidence, "no_work_model")
@@ -165,18 +165,24 @@ def memory_by_name(s: Signals) -> Verdict:
     """Work unknown; kernels of this family, or of this family in decode, usually read DRAM."""
     decode = s.phase == Phase.DECODE
     where = _family(s, _MEMORY_FAMILIES) | (decode & _family(s, (*_MATRIX_FAMILIES, *_ATTENTION_FAMILIES)))
-    return Verdict(where, Bottleneck.DRAM, 0.35, "by family and phase alone; work unknown", "no_work_model")
+    return Verdict(
+        where, Bottleneck.DRAM, 0.35, "by family and phase alone; work or roof unknown", "no_work_model"
+    )
 
 
 def compute_by_name(s: Signals) -> Verdict:
     """Work unknown; matrix products and attention of a prefill usually meet the compute roof."""
     where = (s.phase == Phase.PREFILL) & _family(s, (*_MATRIX_FAMILIES, *_ATTENTION_FAMILIES))
-    return Verdict(where, Bottleneck.COMPUTE, 0.3, "by family and phase alone; work unknown", "no_work_model")
+    return Verdict(
+        where, Bottleneck.COMPUTE, 0.3, "by family and phase alone; work or roof unknown", "no_work_model"
+    )
 
 
 def nothing_known(s: Signals) -> Verdict:
     """No work, no telling time, no telling family."""
-    return Verdict(np.ones(len(s.dur), dtype=bool), Bottleneck.UNKNOWN, 0.0, "work unknown", "no_work_model")
+    return Verdict(
+        np.ones(len(s.dur), dtype=bool), Bottleneck.UNKNOWN, 0.0, "work or roof unknown", "no_work_model"
+    )
 
 
 RULES: tuple[Rule, ...] = (

@@ -5,24 +5,29 @@ the host's gap is closed, so such kernels count nothing there.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from tracekit.classify import levers
 from tracekit.classify.case import HOST_BOUND, Case, Finding, build_case, exposed_ns, said, top_names
-from tracekit.classify.signals import column, words
+from tracekit.classify.collectives import peer_waits
+from tracekit.classify.signals import Bools, column, words
 from tracekit.tables import GapCause, Kind, Phase
 from tracekit.tables.ceilings import Ceilings
 from tracekit.tables.words import Bottleneck
 from tracekit.units import duration, percent
 
-WORTH = 0.005
-"""A finding under this share of the time is not worth a line."""
+WORTH, WORTH_NS = 0.005, 10_000.0
+"""A finding under this share of the time, or under this time [ns], is not worth a line."""
 _MOSTLY = 0.5
+_OVERLAP = (
+    "overlap collectives with compute, use a custom or one-shot all-reduce for small messages, or shard less"
+)
 
 _NEXT_STEP = {
-    Bottleneck.COMPUTE.value: "look at tile shapes and padding of these products, or run them in a narrower type",
+    Bottleneck.COMPUTE.value: "look at tile shapes, padding and newer kernels for these, or run them in a narrower type",
     Bottleneck.DRAM.value: "read counters (`collect --ncu`): more traffic than the minimum, or too few bytes in flight",
     Bottleneck.LATENCY.value: "fuse them, or replay them in a graph; each is shorter than a launch",
     Bottleneck.UNKNOWN.value: "read counters (`collect --ncu`) for these kernels: neither roof explains them",
@@ -55,7 +60,7 @@ def find_findings(
     case = build_case(kernels, steps, gaps, ceilings, faster)
     found = [finding for rule in RULES for finding in rule(case)]
     least = WORTH * (case.total_ns + float(column(gaps, "dur_ns").sum()))
-    worth = [finding for finding in found if finding.recoverable_ns >= max(least, 1.0)]
+    worth = [finding for finding in found if finding.recoverable_ns >= max(least, WORTH_NS)]
     ranked = sorted(worth, key=lambda finding: -finding.recoverable_ns)
     return (*ranked, *missing(case))
 
@@ -110,54 +115,68 @@ def waits(case: Case) -> Iterator[Finding]:
 
 
 def communication(case: Case) -> Iterator[Finding]:
-    """Collectives that no other kernel hides."""
-    chosen = words(case.rows, "bottleneck") == Bottleneck.COMMUNICATION
-    yield from _exposed(
-        case,
-        chosen & (words(case.rows, "kind") != Kind.CPU_OP),
-        "communication",
-        0.5,
-        "overlap collectives with compute, use a custom or one-shot all-reduce for small messages, or shard less; "
-        "give the other ranks' captures to tell waiting from transfer",
+    """Collectives that no other kernel hides, with the part that waits for peers where other ranks are given."""
+    chosen = (words(case.rows, "bottleneck") == Bottleneck.COMMUNICATION) & (
+        words(case.rows, "kind") != Kind.CPU_OP
     )
+    waits = peer_waits(case.rows).to_numpy(dtype=np.float64)
+    for finding, inside in _exposed(case, chosen, "communication", 0.5):
+        known = inside & ~np.isnan(waits)
+        spent = float(column(case.rows, "dur_ns")[known].sum())
+        waited = float(np.nansum(waits[known]))
+        if not spent:
+            yield replace(
+                finding, next_step=f"{_OVERLAP}; give the other ranks' captures to tell waiting from transfer"
+            )
+        elif waited > _MOSTLY * spent:
+            evidence = f"{finding.evidence}; {percent(waited / spent)} is waiting for peers"
+            yield replace(
+                finding,
+                evidence=evidence,
+                next_step="even out the ranks: the late one is not slow in the collective but before it",
+            )
+        else:
+            yield replace(
+                finding,
+                evidence=f"{finding.evidence}; {percent(waited / spent)} is waiting for peers",
+                next_step=_OVERLAP,
+            )
 
 
 def copies(case: Case) -> Iterator[Finding]:
     """Copies over the host or peer link that no kernel hides."""
     chosen = words(case.rows, "bottleneck") == Bottleneck.COPY
-    yield from _exposed(
-        case,
-        chosen,
-        "copies over a link",
-        0.6,
-        "pin the host memory, copy on another stream, or keep the data on the device",
-    )
+    next_step = "pin the host memory, copy on another stream, or keep the data on the device"
+    for finding, _ in _exposed(case, chosen, "copies over a link", 0.6):
+        yield replace(finding, next_step=next_step)
 
 
-def _exposed(
-    case: Case, chosen: np.ndarray, what: str, confidence: float, next_step: str
-) -> Iterator[Finding]:
+def _exposed(case: Case, chosen: Bools, what: str, confidence: float) -> Iterator[tuple[Finding, Bools]]:
+    """A finding without a next step for each phase that has chosen rows, and which rows these are."""
     for phase in dict.fromkeys(words(case.rows, "phase")):
-        inside = words(case.rows, "phase") == phase
-        if not (chosen & inside).any():
+        inside = np.asarray(chosen & (words(case.rows, "phase") == phase), dtype=bool)
+        if not inside.any():
             continue
-        total = float(column(case.rows, "dur_ns")[chosen & inside].sum())
+        total = float(column(case.rows, "dur_ns")[inside].sum())
         open_ns = _alone(case, chosen, inside)
-        yield Finding(
-            f"{said(phase)}: {duration(open_ns)} of exposed {what}",
-            str(phase),
-            top_names(case.rows[chosen & inside]),
-            open_ns,
-            confidence,
-            f"{duration(total)} in all, {percent(open_ns / total) if total else '-'} of it with nothing else running",
-            next_step,
+        yield (
+            Finding(
+                f"{said(phase)}: {duration(open_ns)} of exposed {what}",
+                str(phase),
+                top_names(case.rows[inside]),
+                open_ns,
+                confidence,
+                f"{duration(total)} in all, {percent(open_ns / total) if total else '-'} of it with nothing else running",
+                "",
+            ),
+            inside,
         )
 
 
-def _alone(case: Case, chosen: np.ndarray, inside: np.ndarray) -> float:
-    """Exposed time of the chosen rows inside a phase: other phases' work hides it too."""
+def _alone(case: Case, chosen: Bools, inside: Bools) -> float:
+    """Exposed time of the rows `inside`: other work hides it, of whatever phase."""
     keep = ~chosen | inside
-    return exposed_ns(case.rows[keep], (chosen & inside)[keep])
+    return exposed_ns(case.rows[keep], inside[keep])
 
 
 def below_roof(case: Case) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ from tracekit.units import digits, duration, percent, si
 
 _NS = 1e9
 _NEIGHBOURS = 4
-_LIGHT = ("norm", "rope", "act", "elementwise", "eltwise", "copy", "cat", "reduce", "quant", "fused")
+_LIGHT = ("norm", "rope", "act", "elementwise", "eltwise", "mem", "copy", "cat", "reduce", "quant", "fused")
 _PRODUCTS = ("aten::bmm", "aten::baddbmm", "aten::matmul")
 _MEMORY_BOUND = (Bottleneck.DRAM.value, Bottleneck.UNKNOWN.value, Bottleneck.LATENCY.value)
 

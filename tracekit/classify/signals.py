@@ -128,7 +128,8 @@ def signals(kernels: pd.DataFrame, ceilings: Ceilings) -> Signals:
         compute=compute,
         of_roof=of_roof,
         dram=dram,
-        best=np.fmax(compute, dram),
+        # No operations and unknown bytes say nothing of how busy the device was.
+        best=np.where((compute == 0) & np.isnan(dram), np.nan, np.fmax(compute, dram)),
         is_compute=side,
         margin=_margin(compute, dram),
         intensity=column(kernels, "arithmetic_intensity"),
