@@ -1,6 +1,7 @@
 """From op models to kernels: whose work a kernel does, and which kernel of an op does it."""
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -8,6 +9,7 @@ import pandas as pd
 
 from tracekit.tables import Kind, WorkSource
 from tracekit.work.attention import step_attention
+from tracekit.work.known import COLUMNS, TEXT
 from tracekit.work.owners import Owners, find_owners
 from tracekit.work.registered import NOTHING, OpKind
 from tracekit.work.signed import Signed, evaluate_signatures
@@ -15,17 +17,10 @@ from tracekit.work.signed import Signed, evaluate_signatures
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+Source: TypeAlias = WorkSource | npt.NDArray[np.object_]
 
-COLUMNS = (
-    "dtype",
-    "flops",
-    "flops_source",
-    "dram_bytes",
-    "dram_bytes_source",
-    "weight_bytes",
-    "kv_bytes",
-    "peak",
-)
+# Column that tells apart several runs of one op, as graph replays are; absent where an op ran once.
+INSTANCE = "op_instance"
 _SUMS = ("sum_q", "sum_k", "sum_qq", "sum_qk")
 
 # Families, by how their names begin, that fit a kind of op; the kernel of another family is an auxiliary one.
@@ -69,7 +64,7 @@ class Columns:
         objects = [np.full(rows, None, dtype=object) for _ in range(4)]
         return cls(*floats, *objects)
 
-    def put(self, rows: Bools | Ints, flops: Floats, dram_bytes: Floats, source: WorkSource) -> None:
+    def put(self, rows: Bools | Ints, flops: Floats, dram_bytes: Floats, source: Source) -> None:
         """Set work where it is a number, with its source."""
         self.flops[rows] = flops
         self.dram_bytes[rows] = dram_bytes
@@ -79,21 +74,26 @@ class Columns:
     def frame(self, index: pd.Index) -> pd.DataFrame:
         """The columns as a frame; text as categories."""
         values = {name: getattr(self, name) for name in COLUMNS}
-        text = {"dtype", "flops_source", "dram_bytes_source", "peak"}
         return pd.DataFrame(
-            {name: pd.Categorical(column) if name in text else column for name, column in values.items()},
+            {name: pd.Categorical(column) if name in TEXT else column for name, column in values.items()},
             index=index,
         )
 
 
-def _where_known(values: Floats, source: WorkSource) -> npt.NDArray[np.object_]:
+def _where_known(values: Floats, source: Source) -> npt.NDArray[np.object_]:
     sources = np.full(len(values), None, dtype=object)
-    sources[~np.isnan(values)] = str(source)
+    known = ~np.isnan(values)
+    sources[known] = str(source) if isinstance(source, WorkSource) else source[known]
     return sources
 
 
 def model_work(
-    kernels: pd.DataFrame, ops: pd.DataFrame, signatures: pd.DataFrame, steps: pd.DataFrame | None = None
+    kernels: pd.DataFrame,
+    ops: pd.DataFrame,
+    signatures: pd.DataFrame,
+    steps: pd.DataFrame | None = None,
+    *,
+    source: WorkSource = WorkSource.SHAPE,
 ) -> pd.DataFrame:
     """FLOPs and minimum DRAM bytes of each kernel, from the recorded sizes of the op around its launch.
 
@@ -104,9 +104,10 @@ def model_work(
 
     Args:
         kernels: LINKED rows; `family`, `name_dtype` and `step_id` are used where present.
-        ops: OP_TREE.
+        ops: OP_TREE, with `dims_source` where signatures were borrowed.
         signatures: SIGNATURES, to which `ops.signature` points.
         steps: STEPS with `step_id` and the sums over requests; may be absent.
+        source: Where the recorded sizes come from; an op's own `dims_source` comes first.
 
     Returns:
         The kernels with dtype, flops [FLOP], flops_source, dram_bytes [byte], dram_bytes_source, and the internal
@@ -115,28 +116,48 @@ def model_work(
     signed = evaluate_signatures(signatures)
     owners = find_owners(kernels, ops, signed)
     columns = Columns.unknown(len(kernels))
-    mains = main_kernels(kernels, owners, signed)
-    _auxiliaries(columns, owners, mains)
-    _mains(columns, owners, mains, signed)
+    sources = _sources(ops, owners, source)
+    instances = _instances(kernels, owners)
+    mains = main_kernels(kernels, owners, instances, signed)
+    _mains(columns, owners, mains, signed, sources)
     if steps is not None and "step_id" in kernels:
         _from_sums(columns, kernels, steps, owners, mains, signed)
+    _auxiliaries(columns, owners, instances, mains, sources)
     _transfers(columns, kernels)
     name_types(columns, kernels)
     kept = kernels.drop(columns=[name for name in COLUMNS if name in kernels])
     return pd.concat([kept, columns.frame(kernels.index)], axis=1)
 
 
-def main_kernels(kernels: pd.DataFrame, owners: Owners, signed: Signed) -> Ints:
-    """Positions of the kernels that do an op's work: one for each op that has a model and a kernel.
+def _sources(ops: pd.DataFrame, owners: Owners, source: WorkSource) -> npt.NDArray[np.object_]:
+    """Where the sizes of each kernel's op come from."""
+    sources = np.full(len(owners.op), str(source), dtype=object)
+    if "dims_source" in ops and len(ops):
+        borrowed = ops["dims_source"].astype(object).to_numpy()[owners.op]
+        said = (owners.op >= 0) & ~pd.isna(borrowed)
+        sources[said] = borrowed[said]
+    return sources
+
+
+def _instances(kernels: pd.DataFrame, owners: Owners) -> Ints:
+    """A number for each run of an op; -1 where there is none."""
+    if INSTANCE not in kernels:
+        return owners.op
+    runs = kernels[INSTANCE].to_numpy(dtype=np.int64)
+    return np.where(owners.op >= 0, owners.op + runs * (owners.op.max(initial=0) + 1), -1)
+
+
+def main_kernels(kernels: pd.DataFrame, owners: Owners, instances: Ints, signed: Signed) -> Ints:
+    """Positions of the kernels that do an op's work: one for each run of an op that has a model and a kernel.
 
     On a CPU-only trace the op's own row; elsewhere the longest kernel of a family that fits the op.
     """
     asked = np.flatnonzero(owners.active)
     if not len(asked):
         return asked
-    op = owners.op[asked]
+    op = instances[asked]
     kinds = signed.kind[owners.signature[asked]]
-    own = owners.own[asked]
+    own = owners.own[asked] & owners.cpu[asked]
     fits = _family_fits(kernels, asked, kinds)
     duration = kernels["dur_ns"].to_numpy(dtype=np.int64)[asked]
     order = np.lexsort((-duration, ~fits, ~own, op))
@@ -159,22 +180,26 @@ def _fits(family: str, kind: int) -> bool:
     return family.startswith(wanted) and not any(word in family for word in _AUXILIARY) if wanted else False
 
 
-def _auxiliaries(columns: Columns, owners: Owners, mains: Ints) -> None:
-    """Kernels inside an op that a main kernel does: 0 FLOP; on a CPU the inner ops' self time moves nothing either."""
-    rest = owners.active | owners.covered
+def _auxiliaries(
+    columns: Columns, owners: Owners, instances: Ints, mains: Ints, sources: npt.NDArray[np.object_]
+) -> None:
+    """Other kernels of an op whose main kernel's work is known: 0 FLOP; on a CPU their self time moves nothing either."""
+    known = mains[~(np.isnan(columns.flops[mains]) & np.isnan(columns.dram_bytes[mains]))]
+    rest = (owners.active & np.isin(instances, instances[known])) | owners.covered
     rest[mains] = False
-    columns.put(rest, np.zeros(int(rest.sum())), np.where(owners.cpu[rest], 0.0, np.nan), WorkSource.SHAPE)
+    columns.put(rest, np.zeros(int(rest.sum())), np.where(owners.cpu[rest], 0.0, np.nan), sources[rest])
 
 
-def _mains(columns: Columns, owners: Owners, mains: Ints, signed: Signed) -> None:
+def _mains(
+    columns: Columns, owners: Owners, mains: Ints, signed: Signed, sources: npt.NDArray[np.object_]
+) -> None:
     works = [signed.work[signature] or NOTHING for signature in owners.signature[mains]]
-    columns.put(
-        mains,
+    flops, dram_bytes = (
         _numbers([work.flops for work in works]),
         _numbers([work.dram_bytes for work in works]),
-        WorkSource.SHAPE,
     )
-    known = ~np.isnan(columns.dram_bytes[mains])
+    columns.put(mains, flops, dram_bytes, sources[mains])
+    known = ~np.isnan(dram_bytes)
     columns.weight_bytes[mains] = np.where(known, _numbers([work.weight_bytes for work in works]), np.nan)
     columns.kv_bytes[mains] = np.where(known, _numbers([work.kv_bytes for work in works]), np.nan)
     columns.dtype[mains] = [work.dtype for work in works]

@@ -1,0 +1,47 @@
+"""Filling work that is still unknown, from a table of the same rows that knows more."""
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from tracekit.tables import Kind
+
+COLUMNS = (
+    "dtype",
+    "flops",
+    "flops_source",
+    "dram_bytes",
+    "dram_bytes_source",
+    "weight_bytes",
+    "kv_bytes",
+    "peak",
+)
+TEXT = ("dtype", "flops_source", "dram_bytes_source", "peak")
+
+Bools = npt.NDArray[np.bool_]
+
+
+def unknown_work(kernels: pd.DataFrame) -> Bools:
+    """Device kernels and op rows of which neither operations nor bytes are known."""
+    lacking = kernels["flops"].isna() & kernels["dram_bytes"].isna()
+    kind = kernels["kind"].astype(object)
+    return (lacking & kind.isin([str(Kind.KERNEL), str(Kind.CPU_OP)])).to_numpy(dtype=np.bool_)
+
+
+def fill_work(kernels: pd.DataFrame, rows: Bools, work: pd.DataFrame) -> pd.DataFrame:
+    """The kernels with the work columns of `rows` taken from `work`, whose rows are those rows in order.
+
+    A dtype or peak that is already known stays where `work` has none.
+    """
+    filled = {}
+    for name in COLUMNS:
+        column = kernels[name].astype(object if name in TEXT else "float64").to_numpy(copy=True)
+        values = work[name].astype(object if name in TEXT else "float64").to_numpy()
+        known = ~pd.isna(values)
+        column[np.flatnonzero(rows)[known]] = values[known]
+        filled[name] = _texts(column) if name in TEXT else column
+    return kernels.assign(**filled)
+
+
+def _texts(values: npt.NDArray[np.object_]) -> pd.Categorical:
+    return pd.Categorical(np.where(pd.isna(values), None, values).tolist())
