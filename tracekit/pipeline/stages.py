@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from tracekit.checks import check_capture, sane_times
@@ -66,9 +67,7 @@ def run_stages(loaded: Loaded, options: Options) -> Staged:
     phased = label(linked.kernels, capture, linked, options.data)
     ceilings, match = find_ceilings(loaded, linked.kernels, options)
     kernels = model_work(phased.kernels, linked.ops, capture.signatures, phased.steps)
-    kernels["hw_status"] = pd.Categorical(
-        [str(HwStatus.NOT_COLLECTED)] * len(kernels), categories=[str(status) for status in HwStatus]
-    )
+    kernels = _without_counters(kernels)
     kernels = classify(apply_roofs(kernels, ceilings), ceilings)
     steps = step_rates(kernels, phased.steps, ceilings)
     gaps = find_gaps(kernels, steps, capture.runtime_calls, capture.info)
@@ -80,6 +79,12 @@ def run_stages(loaded: Loaded, options: Options) -> Staged:
         *_device_notes(match, ceilings),
     )
     return Staged(kernels, steps, gaps, notes, ceilings, match)
+
+
+def _without_counters(kernels: pd.DataFrame) -> pd.DataFrame:
+    """The kernels as they are where no counters were collected: nothing measured, and said so."""
+    status = pd.Categorical([str(HwStatus.NOT_COLLECTED)] * len(kernels), [str(word) for word in HwStatus])
+    return kernels.assign(flops_hw=np.nan, dram_bytes_hw=np.nan, hw_status=status)
 
 
 def find_ceilings(
