@@ -1,5 +1,7 @@
 """Parameter counts and cache sizes of the presets, against totals counted on the meta device or published."""
 
+from pathlib import Path
+
 import pytest
 
 from tracekit.errors import UnsupportedError
@@ -35,7 +37,7 @@ KNOWN = {
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_a_preset_counts_to_its_known_total(name):
+def test_a_preset_counts_to_its_known_total(name: str) -> None:
     config = preset(name)
     total, active, kv_bytes = KNOWN[name]
     counted = parameters(config)
@@ -44,19 +46,19 @@ def test_a_preset_counts_to_its_known_total(name):
     assert kv_bytes_per_token(config, "bf16") == kv_bytes
 
 
-def test_every_preset_of_a_published_model_has_a_known_total():
+def test_every_preset_of_a_published_model_has_a_known_total() -> None:
     assert {name for name, config in presets().items() if config.params_total} == set(KNOWN)
 
 
-def test_every_preset_names_its_source():
+def test_every_preset_names_its_source() -> None:
     assert all(config.source for config in presets().values())
 
 
-def test_weight_bytes_are_parameters_times_the_item():
+def test_weight_bytes_are_parameters_times_the_item() -> None:
     assert weight_bytes(preset("Llama-3.1-8B"), "bf16") == 2 * 8_030_261_248
 
 
-def test_a_tiny_model_counted_by_hand():
+def test_a_tiny_model_counted_by_hand() -> None:
     # Attention 8*(2*4 + 2*1*4) + 2*4*8 = 128 + 64, MLP 3*8*16 = 384, norms 2*8: 592 a layer; two layers.
     # Final norm 8, embedding and head 10*8 each.
     config = ModelConfig("t", layers=2, hidden=8, intermediate=16, heads=2, kv_heads=1, head_dim=4, vocab=10)
@@ -64,59 +66,59 @@ def test_a_tiny_model_counted_by_hand():
     assert parameters(config).total == 2 * layer + 8 + 2 * 80
 
 
-def test_head_dim_is_not_hidden_over_heads():
+def test_head_dim_is_not_hidden_over_heads() -> None:
     config = preset("Qwen3-32B")
     assert config.head_dim == 128
     assert config.hidden // config.heads == 80
 
 
-def test_batches_of_tokens_touch_more_experts():
+def test_batches_of_tokens_touch_more_experts() -> None:
     config = preset("Qwen3-30B-A3B")
     # 128 * (1 - (120/128)^8) and ^64
     assert round(expected_active_experts(config, 8)) == 52
     assert round(expected_active_experts(config, 64)) == 126
 
 
-def test_windows_alternate_in_gpt_oss():
+def test_windows_alternate_in_gpt_oss() -> None:
     config = preset("gpt-oss-20b")
     assert [config.window(layer) for layer in range(4)] == [128, None, 128, None]
 
 
-def test_a_truncated_model_keeps_its_first_layers():
+def test_a_truncated_model_keeps_its_first_layers() -> None:
     config = preset("DeepSeek-V3").truncated(4)
     assert [config.is_moe(layer) for layer in range(config.layers)] == [False, False, False, True]
 
 
-def test_too_many_layers_are_refused():
+def test_too_many_layers_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="has 36 layers, not 40"):
         preset("Qwen3-8B").truncated(40)
 
 
-def test_a_shard_holds_its_part():
+def test_a_shard_holds_its_part() -> None:
     shard = preset("Llama-3.1-70B").sharded(8)
     assert (shard.heads, shard.kv_heads, shard.intermediate, shard.vocab) == (8, 1, 3584, 16032)
 
 
-def test_key_value_heads_are_repeated_where_there_are_more_ranks():
+def test_key_value_heads_are_repeated_where_there_are_more_ranks() -> None:
     assert preset("Qwen3-30B-A3B").sharded(8).kv_heads == 1
 
 
-def test_an_uneven_shard_is_refused():
+def test_an_uneven_shard_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="3 tensor-parallel ranks"):
         preset("Llama-3.1-8B").sharded(3)
 
 
-def test_an_unknown_model_lists_the_presets():
+def test_an_unknown_model_lists_the_presets() -> None:
     with pytest.raises(UnsupportedError) as caught:
         resolve("llama-9")
     assert "Llama-3.1-8B" in caught.value.hint
 
 
-def test_names_ignore_capitals():
+def test_names_ignore_capitals() -> None:
     assert resolve("qwen3-0.6b") == preset("Qwen3-0.6B")
 
 
-def test_a_hugging_face_configuration_gives_the_same_model(tmp_path):
+def test_a_hugging_face_configuration_gives_the_same_model(tmp_path: Path) -> None:
     file = tmp_path / "config.json"
     file.write_text(
         '{"model_type": "qwen3", "hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28,'
@@ -124,10 +126,10 @@ def test_a_hugging_face_configuration_gives_the_same_model(tmp_path):
         '"tie_word_embeddings": true, "rope_theta": 1000000}'
     )
     assert parameters(resolve(str(file))) == parameters(preset("Qwen3-0.6B"))
-    assert resolve(str(tmp_path)) == resolve(str(file))
+    assert resolve(str(tmp_path: Path)) == resolve(str(file))
 
 
-def test_deepseek_and_gpt_oss_configurations_are_understood():
+def test_deepseek_and_gpt_oss_configurations_are_understood() -> None:
     deepseek = from_hf_config(
         {"model_type": "deepseek_v3", "hidden_size": 7168, "intermediate_size": 18432, "num_hidden_layers": 61,
          "num_attention_heads": 128, "num_key_value_heads": 128, "vocab_size": 129280, "q_lora_rank": 1536,
@@ -150,12 +152,12 @@ def test_deepseek_and_gpt_oss_configurations_are_understood():
     ("document", "says"),
     [({"model_type": "mamba"}, "mamba"), ({"model_type": "llama"}, "num_attention_heads")],
 )
-def test_a_configuration_that_is_not_understood_is_refused(document, says):
+def test_a_configuration_that_is_not_understood_is_refused(document: dict[str, object], says: str) -> None:
     with pytest.raises(UnsupportedError, match=says):
         from_hf_config(document)
 
 
-def test_the_users_rows_come_first(tmp_path):
+def test_the_users_rows_come_first(tmp_path: Path) -> None:
     folder = tmp_path / "models"
     folder.mkdir()
     (folder / "mine.toml").write_text(

@@ -1,0 +1,114 @@
+"""The entry point of `tracekit collect`: a request in, capture folders out. It prints nothing."""
+
+from pathlib import Path
+
+import torch
+
+from collectors import capture, ceilings
+from collectors.choices import check_request, choose
+from collectors.machine import Machine, available_memory, choose_device, describe, physical_cores
+from collectors.memory import check, estimate
+from collectors.sweep import Outcome, folder_name, is_done, points, prepare, write_index
+from tracekit.errors import TracekitError
+from tracekit.formats import CollectRequest, MeasuredCeilings, Progress, Workload
+from tracekit.models import ModelConfig
+
+Choice = tuple[ModelConfig, Workload, list[str]]
+
+
+def collect(
+    request: CollectRequest, progress: Progress, effort: ceilings.Effort | None = None
+) -> list[Outcome]:
+    """Collect what is asked for: one capture in the output folder, or a folder each for a sweep.
+
+    Args:
+        request: What to run.
+        progress: Told how far it is.
+        effort: How much ceiling measurement; by default a few seconds of it.
+
+    Returns:
+        What became of each capture, in order. In a sweep a capture that fails does not stop the others.
+
+    Raises:
+        UnsupportedError: The request, the device or the model is not one that can run, or does not fit.
+        CaptureError: The folder cannot be written.
+    """
+    check_request(request)
+    device = choose_device(request.device)
+    if device.type == "cpu":
+        torch.set_num_threads(request.threads or physical_cores())
+    prepare(request.output)
+    machine = describe(device)
+    collector = _Collector(request, device, machine, progress, effort or ceilings.effort_for(machine))
+    asked = points(request)
+    if len(asked) == 1:
+        return [collector.single(choose(request, asked[0], device, machine))]
+    return collector.sweep([choose(request, point, device, machine) for point in asked])
+
+
+class _Collector:
+    """Captures on one device."""
+
+    def __init__(
+        self,
+        request: CollectRequest,
+        device: torch.device,
+        machine: Machine,
+        progress: Progress,
+        effort: ceilings.Effort,
+    ) -> None:
+        self.request = request
+        self.device = device
+        self.machine = machine
+        self.progress = progress
+        self.effort = effort
+
+    def single(self, choice: Choice) -> Outcome:
+        """One capture, its ceilings measured before and after it."""
+        self._fits(choice)
+        before = self._measure([choice])
+        return self._capture(choice, self.request.output, before, again=True)
+
+    def sweep(self, choices: list[Choice]) -> list[Outcome]:
+        """A capture each; those that an earlier run finished are kept, and ceilings are measured once."""
+        outcomes: list[Outcome] = []
+        measured: MeasuredCeilings | None = None
+        for choice in choices:
+            folder = self.request.output / folder_name(choice[1])
+            found = is_done(folder, choice[1])
+            if found is not None:
+                outcomes.append(Outcome(folder, found, resumed=True))
+                continue
+            try:
+                self._fits(choice)
+                measured = measured or self._measure(choices)
+                prepare(folder)
+                outcomes.append(self._capture(choice, folder, measured, again=False))
+            except TracekitError as error:
+                outcomes.append(Outcome(folder, error=error))
+            write_index(self.request.output, outcomes)
+        write_index(self.request.output, outcomes)
+        return outcomes
+
+    def _fits(self, choice: Choice) -> None:
+        config, workload, _ = choice
+        needed = estimate(config, workload, 2 * self.effort.buffer_bytes)
+        check(config, workload, needed, available_memory(self.device))
+
+    def _measure(self, choices: list[Choice]) -> MeasuredCeilings:
+        dtypes = sorted({"fp32", *(workload.dtype for _, workload, _ in choices)})
+        config, workload, _ = max(choices, key=lambda choice: choice[1].batch * choice[1].prompt_len)
+        # A few thousand rows reach the largest rate; more of them would only take memory.
+        rows = min(workload.batch * workload.prompt_len, max(self.effort.sides))
+        products = ceilings.products_of(config, rows)
+        return ceilings.measure(self.device, self.machine, dtypes, products, self.progress, self.effort)
+
+    def _capture(self, choice: Choice, folder: Path, measured: MeasuredCeilings, *, again: bool) -> Outcome:
+        config, workload, notes = choice
+        rates = capture.run(config, workload, self.device, folder, self.progress)
+        if again:
+            measured = ceilings.best_of(measured, self._measure([choice]))
+        measured.write(folder)
+        done = capture.manifest(config, workload, self.machine, rates, notes, self.request.layers)
+        done.write(folder)
+        return Outcome(folder, done)
