@@ -247,6 +247,15 @@ def test_unknown_work_says_what_to_give() -> None:
     assert "--donor" in found[0].next_step
 
 
+def test_start_up_and_graph_capture_are_not_called_host_bound() -> None:
+    case = {
+        "kernels": [{**row, "phase": "other"} for row in HOST_BOUND["kernels"]],
+        "steps": [{**row, "phase": "other"} for row in HOST_BOUND["steps"]],
+        "gaps": HOST_BOUND["gaps"],
+    }
+    assert not any("waits for the host" in finding.title for finding in find(**case))
+
+
 def test_an_unknown_device_says_how_to_give_one() -> None:
     found = find([kernel(0, 100, bound_ns=float("nan"))], ceilings=Ceilings())
     assert "--device" in titled(found, "No ceiling is known").next_step

@@ -21,7 +21,7 @@ from tracekit.units import duration, percent
 
 WORTH, WORTH_NS = 0.005, 10_000.0
 """A finding under this share of the time, or under this time [ns], is not worth a line."""
-_MOSTLY = 0.5
+_MOSTLY, _NOTABLE = 0.5, 0.1
 _OVERLAP = (
     "overlap collectives with compute, use a custom or one-shot all-reduce for small messages, or shard less"
 )
@@ -217,20 +217,28 @@ def missing(case: Case) -> Iterator[Finding]:
             "No ceiling is known", "", (), 0.0, 1.0, "rates are shown, but no share of a roof",
             "give --device NAME, --peak bf16=... with --dram ..., or run `tracekit calibrate` on the device",
         )  # fmt: skip
-    for phase in case.phases():
-        rows = case.of_phase(phase)
-        own = float(rows["own_ns"].sum())
-        blind = float(rows.loc[rows["flops"].isna() & rows["dram_bytes"].isna(), "own_ns"].sum())
-        if own and blind > _MOSTLY * own:
+    blind = case.rows["flops"].isna() & case.rows["dram_bytes"].isna() & ~_needs_no_work(case.rows)
+    for phase in dict.fromkeys(words(case.rows, "phase")):
+        inside = words(case.rows, "phase") == phase
+        own, lost = (
+            float(case.rows.loc[inside, "own_ns"].sum()),
+            float(case.rows.loc[inside & blind, "own_ns"].sum()),
+        )
+        if own > _NOTABLE * case.total_ns and lost > _MOSTLY * own:
             yield Finding(
-                f"Work is unknown for {percent(blind / own)} of {phase}",
-                phase,
-                top_names(rows[rows["flops"].isna() & rows["dram_bytes"].isna()]),
+                f"Work is unknown for {percent(lost / own)} of {said(phase)}",
+                str(phase),
+                top_names(case.rows[inside & blind]),
                 0.0,
                 1.0,
-                f"{duration(blind)} of {duration(own)} have neither FLOPs nor bytes",
+                f"{duration(lost)} of {duration(own)} have neither FLOPs nor bytes",
                 "give --model PRESET|config.json, or --donor CAPTURE with shapes of the same kernels, or record with record_shapes",
             )
+
+
+def _needs_no_work(rows: pd.DataFrame) -> Bools:
+    transfers = [Bottleneck.COMMUNICATION.value, Bottleneck.COPY.value]
+    return np.asarray(np.isin(words(rows, "bottleneck"), transfers), dtype=bool)
 
 
 def _gap_time(case: Case, steps: pd.DataFrame, cause: GapCause) -> float:
