@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 
 from tracekit.tables import Capture, Kind, Linked, QualityNote
+from tracekit.tables.calls import GRAPH_LAUNCH, KERNEL_LAUNCH
+from tracekit.tables.text import matches
 
-_LAUNCH = r"(?i)launch(?:kernel|cooperative|_)|^(?:cuda|cu|hip)\w*launch"
-_GRAPH_LAUNCH = r"^(?:cuda|cu|hip)GraphLaunch"
 # Fewer kernels than this share of the launches means that the launches were captured, not run.
 CAPTURED = 0.1
 FEW_LAUNCHES = 50
@@ -33,8 +33,7 @@ def check_capture(capture: Capture, linked: Linked) -> list[QualityNote]:
 
 
 def _calls(capture: Capture, pattern: str) -> int:
-    names = capture.runtime_calls["name"].astype(object)
-    return int(names.str.contains(pattern, regex=True).sum()) if len(names) else 0
+    return int(matches(capture.runtime_calls["name"], pattern).sum())
 
 
 def _kernels(linked: Linked) -> pd.DataFrame:
@@ -42,7 +41,7 @@ def _kernels(linked: Linked) -> pd.DataFrame:
 
 
 def _graph_records_lost(capture: Capture, linked: Linked) -> Iterator[QualityNote]:
-    replays = _calls(capture, _GRAPH_LAUNCH)
+    replays = _calls(capture, GRAPH_LAUNCH)
     if replays and not linked.kernels["from_graph"].any():
         yield QualityNote(
             "graph_records_lost",
@@ -52,7 +51,7 @@ def _graph_records_lost(capture: Capture, linked: Linked) -> Iterator[QualityNot
 
 
 def _capture_trace(capture: Capture, linked: Linked) -> Iterator[QualityNote]:
-    launches = _calls(capture, _LAUNCH) - _calls(capture, _GRAPH_LAUNCH)
+    launches = _calls(capture, KERNEL_LAUNCH) - _calls(capture, GRAPH_LAUNCH)
     if launches >= FEW_LAUNCHES and 0 < len(_kernels(linked)) < CAPTURED * launches:
         yield QualityNote(
             "capture_trace",

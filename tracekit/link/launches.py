@@ -1,30 +1,11 @@
 """Kernels joined to their launches: many kernels to one launch, and kernels without any."""
 
-import re
-
 import numpy as np
 import pandas as pd
 
 from tracekit.tables import Kind
-
-# Calls that put work on a device, in CUDA's, HIP's and oneAPI's spelling; where one correlation id is on
-# several host rows, such a call is the launch.
-_LAUNCH = re.compile(r"launch|memcpy|memset|graph", re.IGNORECASE)
-_GRAPH_LAUNCH = re.compile(r"^(?:cuda|cu|hip)GraphLaunch", re.IGNORECASE)
-
-
-def is_graph_launch(names: pd.Series) -> pd.Series:
-    """Whether each call replays a graph."""
-    return _matches(names, _GRAPH_LAUNCH)
-
-
-def _matches(names: pd.Series, pattern: re.Pattern[str]) -> pd.Series:
-    """A mask by pattern, tried once a distinct name."""
-    categories = names.cat.categories
-    hit = np.array([pattern.search(name) is not None for name in categories], np.bool_)
-    codes = names.cat.codes.to_numpy()
-    found = hit[codes] & (codes >= 0) if len(hit) else np.zeros(len(codes), np.bool_)
-    return pd.Series(found, index=names.index)
+from tracekit.tables.calls import GRAPH_LAUNCH, LAUNCH
+from tracekit.tables.text import matches
 
 
 def launches(runtime_calls: pd.DataFrame) -> pd.DataFrame:
@@ -33,7 +14,7 @@ def launches(runtime_calls: pd.DataFrame) -> pd.DataFrame:
     Correlation id 0 is how some recorders say "none", so it joins nothing.
     """
     calls = runtime_calls[runtime_calls["correlation"].fillna(0) > 0]
-    order = (~_matches(calls["name"], _LAUNCH)).to_numpy(dtype=np.int8)
+    order = (~matches(calls["name"], LAUNCH)).astype(np.int8)
     calls = calls.iloc[np.lexsort((calls["ts_ns"].to_numpy(dtype=np.int64), order))]
     calls = calls.drop_duplicates("correlation")
     return pd.DataFrame(
@@ -45,7 +26,7 @@ def launches(runtime_calls: pd.DataFrame) -> pd.DataFrame:
             "thread": calls["thread"],
             "launch_grid": calls["grid"],
             "launch_block": calls["block"],
-            "from_graph": is_graph_launch(calls["name"]).astype("boolean"),
+            "from_graph": pd.array(matches(calls["name"], GRAPH_LAUNCH), dtype="boolean"),
         }
     )
 

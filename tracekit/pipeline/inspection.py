@@ -11,6 +11,8 @@ from tracekit.pipeline.loading import Failure, Loaded, load
 from tracekit.pipeline.options import Options
 from tracekit.pipeline.stages import find_ceilings, named
 from tracekit.tables import Kind, Linked
+from tracekit.tables.calls import GRAPH_LAUNCH
+from tracekit.tables.text import Bools, matches
 
 SCHEMA_VERSION = 1
 TOP = 10
@@ -67,8 +69,7 @@ def _engine(steps: pd.DataFrame) -> str | None:
 def _counts(part: Loaded, linked: Linked) -> dict[str, int]:
     rows = linked.kernels
     kernels = rows[rows["kind"] == Kind.KERNEL]
-    calls = part.capture.runtime_calls["name"].astype(object)
-    replays = calls.str.contains(r"^(?:cuda|cu|hip)GraphLaunch", regex=True) if len(calls) else calls
+    replays = matches(part.capture.runtime_calls["name"], GRAPH_LAUNCH)
     return {
         "events": sum(part.capture.info.event_counts.values()),
         "kernels": len(kernels),
@@ -78,9 +79,7 @@ def _counts(part: Loaded, linked: Linked) -> dict[str, int]:
         "graph_launches": int(replays.sum()),
         "kernels_from_graph": int(kernels["from_graph"].sum()),
         "kernels_without_launch": int(kernels["launch_ts_ns"].isna().sum()),
-        "comm_kernels": int(kernels["family"].astype(object).str.startswith("comm").sum())
-        if len(kernels)
-        else 0,
+        "comm_kernels": int(matches(kernels["family"], "^comm").sum()),
     }
 
 
@@ -149,12 +148,6 @@ def _steps(kernels: pd.DataFrame, steps: pd.DataFrame) -> list[dict[str, Any]]:
     ]
 
 
-def is_post_step(kernels: pd.DataFrame) -> pd.Series:
+def is_post_step(kernels: pd.DataFrame) -> Bools:
     """Kernels launched between two steps, counted apart from those inside."""
-    return (
-        kernels["phase_evidence"]
-        .astype(object)
-        .str.contains("post_step", regex=False)
-        .fillna(value=False)
-        .astype(bool)
-    )
+    return matches(kernels["phase_evidence"], "post_step")
