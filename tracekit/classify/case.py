@@ -68,10 +68,9 @@ class Case:
         return tuple(str(phase) for phase in LLM_PHASES if str(phase) in present)
 
     def stepped(self) -> tuple[str, ...]:
-        """All phases that have steps with kernels."""
-        return tuple(
-            phase for phase in dict.fromkeys(words(self.steps, "phase")) if len(self.steps_of(phase))
-        )
+        """Phases whose steps have kernels; `other` (start-up, graph capture, training) is nobody's decode latency."""
+        phases = (phase for phase in dict.fromkeys(words(self.steps, "phase")) if phase != Phase.OTHER)
+        return tuple(phase for phase in phases if len(self.steps_of(phase)))
 
     def of_phase(self, phase: str) -> pd.DataFrame:
         """The rows of a phase."""
