@@ -10,7 +10,7 @@ from tracekit.phase.attribute import Attribution, attribute, launches
 from tracekit.phase.hosts import Flags, Spans, clear_of, join, locate
 from tracekit.phase.shapes import op_facts
 from tracekit.phase.steps import Marks, describe, host_steps
-from tracekit.phase.structure import structural_steps
+from tracekit.phase.structure import is_language_model, structural_steps
 from tracekit.tables import Capture, Linked, Phase, QualityNote
 
 LIKELY = 0.4  # below it a label is a coin toss between phases and stays unknown
@@ -53,9 +53,10 @@ def resolve(kernels: pd.DataFrame, capture: Capture, linked: Linked, marks: Mark
     steps = host_steps(marks)
     origin = "annotation" if any(steps.readings[slot].kind in STATED for slot in steps.reading) else ""
     trains = bool(len(marks.training))
-    if not origin and not trains:
-        more, origin = structural_steps(capture, linked, kernels)
-        steps = _add(steps, more)
+    if not origin and not trains and is_language_model(capture, kernels):
+        more, marked_by = structural_steps(capture, linked, kernels)
+        more = clear_of(more, steps)
+        steps, origin = (join([steps, more]), marked_by) if len(more) else (steps, origin)
     found = attribute(kernels, launched, steps)
     table = describe(steps, marks)
     table, conflicts = _fill(table, kernels, capture, linked, marks, steps, found)
@@ -64,10 +65,6 @@ def resolve(kernels: pd.DataFrame, capture: Capture, linked: Linked, marks: Mark
     if trains and not origin:
         training = training | (found.step < 0)
     return Resolved(steps, table, found, training, origin, _conflict_notes(conflicts))
-
-
-def _add(steps: Spans, more: Spans) -> Spans:
-    return join([steps, clear_of(more, steps)])
 
 
 def _fill(

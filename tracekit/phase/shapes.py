@@ -17,6 +17,7 @@ BATCHED_ATTENTION = re.compile(r"scaled_dot_product_\w*attention$|scaled_dot_pro
 ATTENTION = re.compile(
     rf"{PACKED_ATTENTION.pattern}|scaled_dot_product|flash_attn|_flash_attention|_efficient_attention|fmha|\bmha_|pa_decode"
 )
+EAGER_ATTENTION = re.compile(r"^aten::softmax$")  # of scores [B, H, q, k], where no attention op is called
 LINEAR = re.compile(r"^(?:aten::(?:mm|addmm|linear|matmul)|\w+::\w*(?:gemm|_mm)\w*)$")
 VOCABULARY = 8192  # an output this wide and much wider than the input is the language-model head
 HEAD_RATIO = 4
@@ -68,6 +69,9 @@ def _said(op: str, shapes: list[tuple[int, ...]], first: tuple[int, ...]) -> Ite
     if BATCHED_ATTENTION.search(op) and len(shapes) > 1 and len(first) == len(shapes[1]) == BATCHED_RANK:
         yield "query", first[-2]
         yield "key", shapes[1][-2]
+    if EAGER_ATTENTION.match(op) and len(first) == BATCHED_RANK:
+        yield "query", first[-2]
+        yield "key", first[-1]
     if LINEAR.match(op):
         matrices = [shape for shape in shapes if len(shape) > 1]
         if len(matrices) > 1 and max(matrices[1]) >= max(VOCABULARY, HEAD_RATIO * min(matrices[1])):

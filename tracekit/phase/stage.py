@@ -22,7 +22,7 @@ from tracekit.phase.resolve import Resolved, resolve
 from tracekit.phase.steps import Marks, inner_spans, read_marks
 from tracekit.phase.sums import SIDES, complete, request_sums, to_integers
 from tracekit.phase.windows import graph_launches, windows
-from tracekit.tables import LLM_PHASES, STEPS, Capture, Linked, Phase, QualityNote
+from tracekit.tables import STEPS, Capture, Linked, Phase, QualityNote
 
 Texts = npt.NDArray[np.object_]
 Floats = npt.NDArray[np.float64]
@@ -129,7 +129,7 @@ def _label_kernels(kernels: pd.DataFrame, marks: Marks, resolved: Resolved, rank
     _apply_inner(phase, sure, word, kernels, marks, resolved)
     trained = resolved.training
     phase[trained], sure[trained], word[trained] = str(Phase.OTHER), TRAINING_CONFIDENCE, "training"
-    word[found.before_window] = "before_window"
+    word[found.before_window & ~trained] = "before_window"
     return kernels.assign(
         step_id=pd.arrays.IntegerArray(
             np.where(has, rank[found.step] if len(rank) else -1, 0).astype(np.int64), ~has
@@ -166,14 +166,20 @@ def _kernel_flags(kernels: pd.DataFrame, found: Attribution) -> pd.Categorical:
 
 def _notes(kernels: pd.DataFrame, resolved: Resolved, hint: str) -> list[QualityNote]:
     notes = []
-    phases = {str(phase) for phase in LLM_PHASES}
-    setup = bool((resolved.table["evidence"] == "setup").any())
-    if not (setup or resolved.table["phase"].isin(phases).any() or resolved.training.any()):
-        text = f"0 steps found; tried {TRIED}. To record with annotations: {hint}"
-        notes.append(QualityNote("no_steps", 0, text))
+    table = resolved.table
+    to_record = f"To record with annotations: {hint}"
+    if not (len(table) or resolved.training.any()):
+        notes.append(QualityNote("no_steps", 0, f"0 steps found; tried {TRIED}. {to_record}"))
     elif resolved.origin not in {"", "annotation"}:
-        text = f"steps carry no annotation: they were found from {resolved.origin}. To record with annotations: {hint}"
-        notes.append(QualityNote("steps_inferred", len(resolved.table), text))
+        text = f"steps carry no annotation: they were found from {resolved.origin}. {to_record}"
+        notes.append(QualityNote("steps_inferred", len(table), text))
+    nameless = int((table["phase"] == str(Phase.UNKNOWN)).sum())
+    if nameless:
+        notes.append(
+            QualityNote(
+                "step_phase_unknown", nameless, f"steps have no phase that anything tells. {to_record}"
+            )
+        )
     unknown = (kernels["phase"] == str(Phase.UNKNOWN)).to_numpy(dtype=bool)
     for code, rows, text in (
         (

@@ -1,4 +1,4 @@
-"""Steps of captures that no text marks: from attention, embedding and sampling ops, else from graph replays."""
+"""Steps of captures that no text marks: from attention, embedding and sampling ops, and from graph replays."""
 
 import re
 from dataclasses import dataclass
@@ -8,121 +8,147 @@ import pandas as pd
 
 from tracekit.intervals import Ints
 from tracekit.phase.grammar import Reading, Rule
-from tracekit.phase.hosts import Flags, Spans, per_thread
-from tracekit.phase.shapes import ATTENTION
+from tracekit.phase.hosts import Flags, Spans
+from tracekit.phase.shapes import ATTENTION, EAGER_ATTENTION, PACKED_ATTENTION
 from tracekit.phase.windows import GRAPH_LAUNCH
 from tracekit.registry import Row
 from tracekit.tables import Capture, Linked
 
 # Ops that a forward pass begins with, and ops that pick the next token.
 EMBEDDING = re.compile(r"^aten::embedding$")
-SAMPLING = re.compile(r"^aten::(?:argmax|multinomial|exponential_|log_softmax)$|sampl")
-LARGE_GRAPH = 30  # kernels of one replay: more than one layer's piece, less than the smallest whole decoder
+SAMPLING = re.compile(r"^aten::(?:argmax|multinomial|exponential_)$|(?:^|[:_])sampl(?!er)")
+# Kernels that only a language model launches: they write a KV cache, rotate positions, route tokens to experts.
+LANGUAGE_FAMILIES = ("kv", "rope", "moe.", "attn.mla", "attn.meta", "ssm")
+LARGE_GRAPH = 30  # kernels of one replay: more than one layer's piece, fewer than the smallest whole decoder
 FOUND = Reading(
     Rule(Row("tracekit", "structure", {}), "structure", None, re.compile(""), None, 0.0, ""), None, 0.0
 )
 
 
 @dataclass(frozen=True, slots=True)
-class _Ops:
-    start: Ints
-    end: Ints
-    attention: Flags
-    embedding: Flags
-    sampling: Flags
+class _Marks:
+    """What marks the steps of one thread: times in order.
+
+    Attributes:
+        layer: Starts of attention ops and of large replays.
+        replay: Which of them are replays.
+        embedding: Starts of embedding ops.
+        sampling: Ends of sampling ops.
+        serving: Whether a serving engine's attention op is among them: then there is a step even where
+            neither embedding nor sampling was recorded.
+        first: Start of the thread's first call or op.
+        last: End of its last.
+    """
+
+    layer: Ints
+    replay: Flags
+    embedding: Ints
+    sampling: Ints
+    serving: bool
+    first: int
+    last: int
 
 
 def structural_steps(capture: Capture, linked: Linked, kernels: pd.DataFrame) -> tuple[Spans, str]:
-    """Steps from the structure of the ops, else of the graph replays; and which of the two it was.
+    """Steps from the structure of the ops and of the graph replays; and which of the two marked them.
 
     Between two attention ops of one step lies a layer; where an embedding or a sampling op lies between
-    them, a new step has begun. Without attention ops a replay of a whole decoder is a step.
+    them, a new step has begun. Every replay of a whole decoder is a step.
     """
-    by_ops = _from_ops(linked.ops)
-    if len(by_ops):
-        return by_ops, "op_sequence"
-    by_graph = _from_graphs(capture, linked.ops, kernels)
-    return by_graph, "graph_replay" if len(by_graph) else ""
-
-
-def _spans(thread: list[int], start: list[int], end: list[int]) -> Spans:
-    count = len(start)
+    thread: list[int] = []
+    bounds: list[tuple[int, int]] = []
+    origin = ""
+    for number, marks in _per_thread(capture, linked.ops, kernels).items():
+        found = _cut(marks)
+        bounds += found
+        thread += [number] * len(found)
+        if found:
+            origin = "graph_replay" if marks.replay.all() else "op_sequence"
+    start, end = np.array(bounds, np.int64).reshape(-1, 2).T
+    blank = np.full(len(bounds), "", dtype=object)
     return Spans(
-        np.array(thread, np.int64),
-        np.array(start, np.int64),
-        np.array(end, np.int64),
-        np.zeros(count, np.int64),
-        np.full(count, "", dtype=object),
-        (FOUND,),
+        np.array(thread, np.int64), start, end, np.zeros(len(bounds), np.int64), blank, (FOUND,)
+    ), origin
+
+
+def is_language_model(capture: Capture, kernels: pd.DataFrame) -> bool:
+    """Whether anything in a capture speaks of tokens: without that, its steps are not prefill or decode."""
+    tokens = (
+        _named(capture.ops["name"], EMBEDDING)
+        | _named(capture.ops["name"], SAMPLING)
+        | _named(capture.ops["name"], PACKED_ATTENTION)
     )
+    families = kernels["family"].astype("category").cat.remove_unused_categories().cat.categories
+    return bool(tokens.any()) or any(str(family).startswith(LANGUAGE_FAMILIES) for family in families)
 
 
-def _from_ops(ops: pd.DataFrame) -> Spans:
-    names = ops["name"].astype("category").cat
-    flags = {
-        what: np.array([bool(pattern.search(str(name))) for name in names.categories], dtype=bool)
-        for what, pattern in (("attention", ATTENTION), ("embedding", EMBEDDING), ("sampling", SAMPLING))
-    }
-    codes = names.codes.to_numpy()
+def _per_thread(capture: Capture, ops: pd.DataFrame, kernels: pd.DataFrame) -> dict[int, _Marks]:
     start = ops["ts_ns"].to_numpy(dtype=np.int64)
     end = start + ops["dur_ns"].to_numpy(dtype=np.int64)
     thread = ops["thread"].to_numpy(dtype=np.int64)
-    out: tuple[list[int], list[int], list[int]] = ([], [], [])
-    for rows in per_thread(thread):
-        mine = _Ops(start[rows], end[rows], *(found[codes[rows]] for found in flags.values()))
-        for low, high in _cut(mine):
-            out[0].append(int(thread[rows[0]]))
-            out[1].append(low)
-            out[2].append(high)
-    return _spans(*out)
-
-
-def _cut(ops: _Ops) -> list[tuple[int, int]]:
-    """The steps of one thread."""
-    attention = np.flatnonzero(ops.attention)
-    edges = np.flatnonzero(ops.embedding | ops.sampling)
-    if not len(attention) or not len(edges):
-        return []
-    # The attention ops of one step see the same number of edges before them.
-    group = np.searchsorted(edges, attention)
-    firsts = attention[np.concatenate(([True], np.diff(group) > 0))]
-    starts = [
-        _begin(ops, int(low), int(first))
-        for low, first in zip([-1, *_last_before(attention, firsts)], firsts, strict=True)
-    ]
-    return list(zip(starts, [*starts[1:], int(ops.end.max()) + 1], strict=True))
-
-
-def _last_before(attention: Ints, firsts: Ints) -> list[int]:
-    """The last attention op before each step but the first."""
-    at = np.searchsorted(attention, firsts[1:]) - 1
-    return [int(row) for row in attention[at]]
-
-
-def _begin(ops: _Ops, low: int, first: int) -> int:
-    """Start of a step whose first attention op is row `first`; row `low` is the last of the step before."""
-    between = np.arange(low + 1, first)
-    embeddings = between[ops.embedding[between]]
-    if len(embeddings):
-        return int(ops.start[embeddings[0]])
-    samplings = between[ops.sampling[between]]
-    if len(samplings):
-        return int(ops.end[samplings[-1]])
-    return int(ops.start[0])
-
-
-def _from_graphs(capture: Capture, ops: pd.DataFrame, kernels: pd.DataFrame) -> Spans:
+    embedding, sampling = _named(ops["name"], EMBEDDING), _named(ops["name"], SAMPLING)
+    attention, serving = _named(ops["name"], ATTENTION), _named(ops["name"], PACKED_ATTENTION)
+    if not attention.any() and embedding.any():
+        attention = _named(ops["name"], EAGER_ATTENTION)
+    replays = _large_replays(capture, kernels)
     calls = capture.runtime_calls
-    replay = calls[calls["name"].astype("str").str.contains(GRAPH_LAUNCH, regex=True).to_numpy(dtype=bool)]
-    size = kernels.loc[kernels["from_graph"].fillna(value=False).astype(bool), "correlation"].value_counts()
-    large = replay[replay["correlation"].map(size).fillna(0).to_numpy() >= LARGE_GRAPH]
-    out: tuple[list[int], list[int], list[int]] = ([], [], [])
-    for thread, rows in large.groupby("thread", observed=True):
-        starts = np.sort(rows["ts_ns"].to_numpy(dtype=np.int64))
-        before = ops.loc[ops["thread"] == thread, "ts_ns"].to_numpy(dtype=np.int64)
-        starts[0] = min(int(starts[0]), int(before.min(initial=starts[0])))
-        last = calls.loc[calls["thread"] == thread, "ts_ns"].to_numpy(dtype=np.int64).max() + 1
-        out[0].extend([int(str(thread))] * len(starts))
-        out[1].extend(starts.tolist())
-        out[2].extend([*starts[1:].tolist(), int(last)])
-    return _spans(*out)
+    out = {}
+    for number in np.unique(np.concatenate((thread[attention], replays["thread"].to_numpy(dtype=np.int64)))):
+        mine = thread == number
+        launched = replays.loc[replays["thread"] == number, "ts_ns"].to_numpy(dtype=np.int64)
+        layer = np.concatenate((start[mine & attention], launched))
+        order = np.argsort(layer, kind="stable")
+        called = calls.loc[calls["thread"] == number, "ts_ns"].to_numpy(dtype=np.int64)
+        out[int(number)] = _Marks(
+            layer[order],
+            (np.arange(len(layer)) >= int((mine & attention).sum()))[order],
+            np.sort(start[mine & embedding]),
+            np.sort(end[mine & sampling]),
+            bool((mine & serving).any()),
+            int(np.concatenate((start[mine], called)).min()),
+            int(np.concatenate((end[mine], called)).max()) + 1,
+        )
+    return out
+
+
+def _named(names: pd.Series, pattern: re.Pattern[str]) -> Flags:
+    column = names.astype("category").cat
+    hits = np.array([*(bool(pattern.search(str(name))) for name in column.categories), False], dtype=bool)
+    return np.asarray(hits[column.codes.to_numpy()], dtype=bool)
+
+
+def _large_replays(capture: Capture, kernels: pd.DataFrame) -> pd.DataFrame:
+    calls = capture.runtime_calls
+    replay = calls.loc[
+        calls["name"].astype("str").str.contains(GRAPH_LAUNCH, regex=True).to_numpy(dtype=bool)
+    ]
+    from_graph = kernels["from_graph"].fillna(value=False).to_numpy(dtype=bool)
+    size = kernels["correlation"][from_graph].value_counts()
+    held = replay["correlation"].map(size).fillna(0).to_numpy(dtype=np.int64)
+    return replay.iloc[np.flatnonzero(held >= LARGE_GRAPH)]
+
+
+def _cut(marks: _Marks) -> list[tuple[int, int]]:
+    """The steps of one thread."""
+    edges = np.sort(np.concatenate((marks.embedding, marks.sampling)))
+    if not (len(edges) or marks.replay.any() or marks.serving):
+        return []
+    passed = np.searchsorted(edges, marks.layer)
+    after_replay = np.concatenate(([True], marks.replay[:-1]))
+    fresh = marks.replay | after_replay | (np.diff(passed, prepend=-1) > 0)
+    firsts = np.flatnonzero(fresh)
+    starts = [_begin(marks, int(first)) for first in firsts]
+    return list(zip(starts, [*starts[1:], marks.last], strict=True))
+
+
+def _begin(marks: _Marks, first: int) -> int:
+    """Start of the step whose first mark is `first`: its embedding, else the end of the sampling before it."""
+    high = int(marks.layer[first])
+    low = int(marks.layer[first - 1]) if first else marks.first
+    embedding = marks.embedding[(marks.embedding >= low) & (marks.embedding < high)]
+    if len(embedding):
+        return int(embedding[0])
+    sampling = marks.sampling[(marks.sampling >= low) & (marks.sampling < high)]
+    if len(sampling):
+        return int(sampling[-1])
+    return low if not first else high
