@@ -71,7 +71,8 @@ class Result:
     @cached_property
     def rows(self) -> pd.DataFrame:
         """Kernels with exclusive time and known work, as `accounting.accounted` gives them."""
-        return accounted(self.all_kernels, self.ceilings)
+        # Where nothing could be read there are no columns either.
+        return accounted(self.all_kernels if len(self.all_kernels) else KERNELS.empty(), self.ceilings)
 
     @cached_property
     def overview(self) -> Summary:

@@ -1,1 +1,5 @@
-"""One self-contained HTML file."""
+"""The report as one self-contained HTML file."""
+
+from tracekit.report.html.page import render_html
+
+__all__ = ["render_html"]

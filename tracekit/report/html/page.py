@@ -1,0 +1,108 @@
+"""One self-contained HTML file: template, style, script and chart bundle put together.
+
+Charts are Vega-Lite. It was chosen because one specification gives the interactive chart and, through the same
+package, PNG and SVG for documents; its bundle comes from an installed package at build time, so that nothing is
+fetched; and its expressions can be interpreted without `eval`, which lets the page forbid `eval` outright.
+"""
+
+import base64
+import hashlib
+from dataclasses import asdict
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
+from typing import Any
+
+import vl_convert
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from tracekit.report import wording
+from tracekit.report.html.figure import CLASS_COLOURS, Figure
+from tracekit.report.html.losses import family_figures, waterfall_figures
+from tracekit.report.html.method import FORMULAS, ranks
+from tracekit.report.html.payload import kernel_table, script_json
+from tracekit.report.html.roofline import roofline_figures
+from tracekit.report.html.timeline import step_rows, timeline_figures, trend_figures
+from tracekit.report.result import Result
+from tracekit.units import duration, percent, plain, si
+
+_VEGA_LITE = "5.21"
+_SNIPPET = "window.vegaEmbed = vegaEmbed;"
+
+
+def render_html(result: Result) -> str:
+    """The report as one HTML file that needs nothing beside it and no network."""
+    steps = step_rows(result)
+    figures: dict[str, list[Figure]] = {
+        "timeline": list(timeline_figures(result, steps)),
+        "roofline": list(roofline_figures(result)),
+        "losses": [*waterfall_figures(result), *family_figures(result)],
+        "trend": list(trend_figures(result)),
+    }
+    document = {
+        "charts": {figure.key: figure.spec for group in figures.values() for figure in group},
+        "kernels": kernel_table(result),
+        "steps": [{"step": row["step"], "detail": row["detail"]} for row in steps],
+    }
+    scripts = [_vega(), _asset("report.js")]
+    return (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            policy=_policy(scripts),
+            scripts=[Markup(script) for script in scripts],  # noqa: S704 - our own files, which hold no user text
+            style=Markup(_asset("report.css")),  # noqa: S704 - as above
+            data=Markup(script_json(document)),  # noqa: S704 - script_json lets no text end the element
+            summary=result.overview,
+            figures={name: [_shown(figure) for figure in group] for name, group in figures.items()},
+            ranks=ranks(result),
+            formulas=FORMULAS,
+            classes=CLASS_COLOURS,
+            version=_version(),
+        )
+    )
+
+
+def _shown(figure: Figure) -> dict[str, Any]:
+    return {name: value for name, value in asdict(figure).items() if name != "spec"}
+
+
+def _version() -> str:
+    try:
+        return version("tracekit-llm")
+    except PackageNotFoundError:
+        return "(run from its source)"
+
+
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("tracekit.report.html", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {"duration": duration, "percent": percent, "plain": plain, "si": si}
+    made.globals["wording"] = wording
+    return made
+
+
+def _asset(name: str) -> str:
+    return (files("tracekit.report.html") / name).read_text(encoding="utf-8")
+
+
+@cache
+def _vega() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script, from the installed package."""
+    script: str = vl_convert.javascript_bundle(_SNIPPET, vl_version=_VEGA_LITE)
+    # Inside a script element nothing but these two can change how the page is read.
+    return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def _policy(scripts: list[str]) -> str:
+    """A content security policy that allows these scripts and no other, no network and no eval."""
+    hashes = " ".join(
+        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in scripts
+    )
+    return f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"

@@ -1,0 +1,206 @@
+"""The roofline: one mark a kernel name and shape, area by time, hollow where its work is inferred."""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from tracekit.report.groups import BY_SHAPE, grouped
+from tracekit.report.html.figure import PHASE_SHAPES, Figure, Spec, chart, class_colour, tip
+from tracekit.report.result import Result
+from tracekit.report.summary import roofs_in_force
+from tracekit.tables import Phase
+from tracekit.tables.ceilings import Ceilings, Roof
+from tracekit.units import digits, duration, percent, plain, si
+
+MAX_MARKS = 400
+"""Marks of a chart; groups of less time are counted in its reading."""
+_FIRM = ("shape", "annotation")
+_NAME_WIDTH = 60
+
+
+def roofline_figures(result: Result) -> Iterator[Figure]:
+    """The roofline of kernels with FLOPs, and the bandwidth strip of those without."""
+    groups = grouped(result.rows, result.ceilings, BY_SHAPE)
+    with_flops = groups["known_flops"] > 0
+    strip = groups[~with_flops & (groups["known_traffic"] > 0)]
+    roofs = roofs_in_force(result.rows, result.ceilings)
+    if with_flops.any():
+        yield _roofline(groups[with_flops], groups, result.ceilings, roofs)
+    if len(strip):
+        yield _strip(strip, roofs.get("dram"))
+
+
+def _marks(groups: pd.DataFrame) -> list[Spec]:
+    top = groups.head(MAX_MARKS)
+    known = top["flops_source"].astype(object).where(top["flops_source"].notna(), "unknown")
+    frame = pd.DataFrame(
+        {
+            "name": [plain(str(name), _NAME_WIDTH) for name in top["name"]],
+            "id": [plain(str(name), 2 * _NAME_WIDTH) for name in top["name"]],
+            "phase": top["phase"].astype(object),
+            "class": top["bottleneck"].astype(object),
+            "source": known,
+            "inferred": ~known.isin(_FIRM),
+            "share": top["share"],
+            "x": top["arithmetic_intensity"],
+            "y": top["flops_per_s"],
+            "bandwidth": top["dram_bytes_per_s"],
+            "shown_flops": [si(value, "FLOP/s") for value in top["flops_per_s"]],
+            "shown_bytes": [si(value, "B/s") for value in top["dram_bytes_per_s"]],
+            "time": [duration(value) for value in top["own_ns"]],
+            "count": top["count"],
+            "roof": [percent(value) for value in top[["s_compute", "s_dram"]].max(axis=1)],
+        }
+    )
+    records: list[Spec] = frame.to_dict("records")
+    return records
+
+
+_TIPS = [
+    tip("name", "kernel"),
+    tip("phase", "phase"),
+    tip("class", "bottleneck"),
+    tip("time", "time"),
+    tip("share", "share of kernel time", "quantitative", ".1%"),
+    tip("count", "calls", "quantitative"),
+    tip("shown_flops", "achieved"),
+    tip("shown_bytes", "DRAM bandwidth"),
+    tip("x", "FLOP/byte", "quantitative", ".3~g"),
+    tip("roof", "of its roof"),
+    tip("source", "dimensions from"),
+]
+
+
+def _points(marks: list[Spec], encoding: Spec) -> Spec:
+    return {
+        "data": {"values": marks},
+        "mark": {"type": "point", "filled": True, "strokeWidth": 1.5, "cursor": "pointer"},
+        "encoding": {
+            **encoding,
+            "color": class_colour(),
+            "stroke": {**class_colour(), "legend": None},
+            "size": {
+                "field": "share",
+                "type": "quantitative",
+                "scale": {
+                    "domain": [0, max((mark["share"] for mark in marks), default=1.0)],
+                    "range": [12, 900],
+                },
+                "legend": {"title": "share of time", "format": ".0%", "values": []},
+            },
+            "shape": {
+                "field": "phase",
+                "type": "nominal",
+                "scale": {
+                    "domain": [str(word) for word in Phase],
+                    "range": [PHASE_SHAPES[word] for word in Phase],
+                },
+                "legend": {"title": "phase"},
+            },
+            "fillOpacity": {"condition": {"test": "datum.inferred", "value": 0.04}, "value": 0.6},
+            "tooltip": _TIPS,
+        },
+    }
+
+
+def _roofline(
+    marked: pd.DataFrame, groups: pd.DataFrame, ceilings: Ceilings, roofs: dict[str, Roof]
+) -> Figure:
+    marks = [mark for mark in _marks(marked) if mark["x"] > 0]
+    xs = np.array([mark["x"] for mark in marks])
+    ridges = {word: ridge for word in roofs if word != "dram" and (ridge := ceilings.ridge(word)) is not None}
+    low = 10 ** math.floor(math.log10(min([0.1, *xs])))
+    high = 10 ** math.ceil(math.log10(max([*xs, *ridges.values(), 100])))
+    axis = {"scale": {"type": "log", "domain": [low, high], "nice": False}, "type": "quantitative"}
+    layers = [
+        _points(
+            marks,
+            {
+                "x": {
+                    "field": "x",
+                    **axis,
+                    "axis": {"title": "arithmetic intensity [FLOP/byte]", "format": "~s", "tickCount": 6},
+                },
+                "y": {
+                    "field": "y",
+                    "type": "quantitative",
+                    "scale": {"type": "log"},
+                    "axis": {"title": "achieved [FLOP/s]", "format": "~s", "tickCount": 6},
+                },
+            },
+        )
+    ]
+    layers = [*_roof_lines(roofs, ridges, low, high), *layers]
+    share = float(marked["share"].sum())
+    inferred = float(marked["share"][~marked["flops_source"].isin(_FIRM)].sum())
+    ridge = ", ".join(f"{word} {digits(value)}" for word, value in ridges.items()) or "unknown"
+    reading = (
+        f"Kernels with modelled FLOPs hold {percent(share)} of the kernel time ({percent(inferred)} from inferred "
+        f"dimensions, drawn hollow); left of a ridge (FLOP/byte: {ridge}) DRAM is the nearer roof, right of it arithmetic; "
+        f"intensity uses minimum bytes, so true marks lie at or left of the drawn ones."
+    )
+    if (more := len(marked) - MAX_MARKS) > 0:
+        reading += f" {more} groups of the least time are not drawn."
+    return Figure("roofline", "Roofline", reading, chart(layers, height=420, description=reading))
+
+
+def _roof_lines(roofs: dict[str, Roof], ridges: dict[str, float], low: float, high: float) -> Iterator[Spec]:
+    """A broken line a dtype: up with DRAM bandwidth to the ridge, then level."""
+    dram = roofs["dram"].used if "dram" in roofs else None
+    lines, labels = [], []
+    for word, roof in roofs.items():
+        if word == "dram" or roof.used is None:
+            continue
+        kind = "measured" if roof.is_measured else "spec"
+        corners = (
+            [(low, low * dram), (ridges[word], roof.used)] if dram and word in ridges else [(low, roof.used)]
+        )
+        lines += [
+            {"roof": word, "x": x, "y": y, "order": n}
+            for n, (x, y) in enumerate([*corners, (high, roof.used)])
+        ]
+        labels.append({"x": high, "y": roof.used, "text": f"{word} {si(roof.used, 'FLOP/s')} ({kind})"})
+    if dram and labels:
+        labels.append({"x": low, "y": low * dram, "text": f"DRAM {si(dram, 'B/s')}", "left": True})
+    place = {"x": {"field": "x", "type": "quantitative"}, "y": {"field": "y", "type": "quantitative"}}
+    if lines:
+        yield {
+            "data": {"values": lines},
+            "mark": {"type": "line", "strokeWidth": 1.5, "opacity": 0.7},
+            "encoding": {**place, "detail": {"field": "roof"}, "order": {"field": "order"}},
+        }
+    for left in (False, True):
+        chosen = [label for label in labels if bool(label.get("left")) is left]
+        mark = {
+            "type": "text",
+            "align": "left" if left else "right",
+            "baseline": "bottom",
+            "dy": -3,
+            "dx": 14 if left else -2,
+        }
+        if chosen:
+            yield {"data": {"values": chosen}, "mark": mark, "encoding": {**place, "text": {"field": "text"}}}
+
+
+def _strip(strip: pd.DataFrame, dram: Roof | None) -> Figure:
+    axis = {"title": "DRAM bandwidth [byte/s]", "format": "~s", "tickCount": 6}
+    where = {"x": {"field": "bandwidth", "type": "quantitative", "scale": {"type": "log"}, "axis": axis}}
+    layers = [_points(_marks(strip), {**where, "y": {"value": 40}})]
+    reading = f"Kernels that move bytes and do no modelled FLOPs hold {percent(float(strip['share'].sum()))} of the kernel time; they are placed by the bandwidth they reach"
+    if dram is not None and dram.used is not None:
+        layers.append(
+            {
+                "data": {"values": [{"bandwidth": dram.used}]},
+                "mark": {"type": "rule", "strokeDash": [4, 3]},
+                "encoding": where,
+            }
+        )
+        reading += f", against a DRAM roof of {si(dram.used, 'B/s')} ({'measured' if dram.is_measured else 'spec'}, dashed)"
+    return Figure(
+        "strip",
+        "Bandwidth strip: kernels without FLOPs",
+        f"{reading}.",
+        chart(layers, height=80, description=reading),
+    )
