@@ -144,24 +144,24 @@ def gated(x: Tensor | None, per_result: float, *, out_item: int | None = None) -
     return OpWork(per_result * half, float(x.bytes + half * (out_item or x.item)), x.dtype, "vector")
 
 
-_SILU = 5.0
+SILU_AND_MUL = 5.0
 _GELU = 9.0
 # Position of the input, and operations a result: the activation's and one product.
 _GATES = {
-    "_C::silu_and_mul": (1, _SILU),
-    "_C::mul_and_silu": (1, _SILU),
+    "_C::silu_and_mul": (1, SILU_AND_MUL),
+    "_C::mul_and_silu": (1, SILU_AND_MUL),
     "_C::gelu_and_mul": (1, _GELU),
     "_C::gelu_tanh_and_mul": (1, _GELU),
     "_C::fatrelu_and_mul": (1, 2.0),
-    "_C::swigluoai_and_mul": (1, _SILU + 3.0),
-    "sgl_kernel::silu_and_mul": (1, _SILU),
+    "_C::swigluoai_and_mul": (1, SILU_AND_MUL + 3.0),
+    "sgl_kernel::silu_and_mul": (1, SILU_AND_MUL),
     "sgl_kernel::gelu_and_mul": (1, _GELU),
     "sgl_kernel::gelu_tanh_and_mul": (1, _GELU),
-    "sgl_kernel::silu_and_mul_cpu": (0, _SILU),
-    "flashinfer::silu_and_mul": (1, _SILU),
+    "sgl_kernel::silu_and_mul_cpu": (0, SILU_AND_MUL),
+    "flashinfer::silu_and_mul": (1, SILU_AND_MUL),
     "flashinfer::gelu_and_mul": (1, _GELU),
     "flashinfer::gelu_tanh_and_mul": (1, _GELU),
-    "aiter::silu_and_mul": (1, _SILU),
+    "aiter::silu_and_mul": (1, SILU_AND_MUL),
     "aiter::gelu_and_mul": (1, _GELU),
     "aiter::gelu_tanh_and_mul": (1, _GELU),
 }
@@ -177,7 +177,7 @@ def act_and_mul(call: OpCall) -> OpWork | None:
 @model("_C::silu_and_mul_quant", kind=OpKind.ELEMENTWISE)
 def act_and_mul_quant(call: OpCall) -> OpWork | None:
     """`_C::silu_and_mul_quant(out[T, I] 8 bits, x[T, 2I], scale)`: as silu_and_mul with an 8-bit result and one more product."""
-    return gated(call.tensor(1), _SILU + 1.0, out_item=1)
+    return gated(call.tensor(1), SILU_AND_MUL + 1.0, out_item=1)
 
 
 @model("_C::gelu_new", "_C::gelu_fast", "_C::gelu_quick", kind=OpKind.ELEMENTWISE)

@@ -33,15 +33,12 @@ def fill_work(kernels: pd.DataFrame, rows: Bools, work: pd.DataFrame) -> pd.Data
 
     A dtype or peak that is already known stays where `work` has none.
     """
-    filled = {}
+    filled: dict[str, pd.Categorical | npt.NDArray[np.float64]] = {}
+    places = np.flatnonzero(rows)
     for name in COLUMNS:
-        column = kernels[name].astype(object if name in TEXT else "float64").to_numpy(copy=True)
-        values = work[name].astype(object if name in TEXT else "float64").to_numpy()
+        column = kernels[name].astype(object).to_numpy(copy=True)
+        values = work[name].astype(object).to_numpy()
         known = ~pd.isna(values)
-        column[np.flatnonzero(rows)[known]] = values[known]
-        filled[name] = _texts(column) if name in TEXT else column
+        column[places[known]] = values[known]
+        filled[name] = pd.Categorical(column) if name in TEXT else column.astype(np.float64)
     return kernels.assign(**filled)
-
-
-def _texts(values: npt.NDArray[np.object_]) -> pd.Categorical:
-    return pd.Categorical(np.where(pd.isna(values), None, values).tolist())

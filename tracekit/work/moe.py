@@ -1,9 +1,15 @@
 """Mixtures of experts: operations of the experts chosen, weights of the experts touched."""
 
 import math
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from tracekit.work.registered import OpKind, OpWork, model
 from tracekit.work.signature import OpCall, Tensor
+
+Floats: TypeAlias = npt.NDArray[np.float64]
 
 
 def experts_touched(experts: float, per_token: float, tokens: float) -> float:
@@ -15,6 +21,13 @@ def experts_touched(experts: float, per_token: float, tokens: float) -> float:
         return 0.0
     missed: float = (1.0 - min(1.0, per_token / experts)) ** tokens
     return experts * (1.0 - missed)
+
+
+def experts_touched_each(experts: int, per_token: int, tokens: Floats) -> Floats:
+    """`experts_touched` for many token counts; 0 without experts."""
+    if experts <= 0:
+        return np.zeros_like(tokens)
+    return experts * (1.0 - (1.0 - min(1.0, per_token / experts)) ** tokens)
 
 
 def fused(x: Tensor | None, w1: Tensor | None, w2: Tensor | None, per_token: int | None) -> OpWork | None:

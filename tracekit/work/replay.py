@@ -160,7 +160,7 @@ def _tokens(kernels: pd.DataFrame, steps: pd.DataFrame | None) -> npt.NDArray[np
     if {"context_tokens", "generation_tokens"} <= set(by_step):
         whole = by_step[["context_tokens", "generation_tokens"]].astype("float64").sum(axis=1, min_count=1)
         counted = counted.fillna(whole)
-    return counted.reindex(kernels["step_id"].astype("float64")).to_numpy(dtype=np.float64)
+    return np.asarray(counted.reindex(kernels["step_id"].astype("float64")), dtype=np.float64)
 
 
 def _modelled(

@@ -60,7 +60,7 @@ def _lend(kernels: pd.DataFrame, wanting: Bools, donor: pd.DataFrame) -> pd.Data
     rows = found >= 0
     lent = donor.iloc[found[rows]][list(COLUMNS)].astype(object)
     for name in ("flops", "dram_bytes"):
-        lent[f"{name}_source"] = np.where(lent[name].notna(), str(WorkSource.DONOR), None)
+        lent[f"{name}_source"] = lent[name].notna().map({True: str(WorkSource.DONOR), False: None})
     return fill_work(kernels, rows, lent)
 
 
@@ -93,7 +93,7 @@ def _tokens(frames: list[pd.DataFrame], identity: list[str]) -> tuple[Ints, Ints
     rows = pd.concat(parts, ignore_index=True)
     what = rows.groupby(identity, sort=False, dropna=False).ngroup()
     where = rows.groupby(["capture", "device", "stream"], sort=False, dropna=False).ngroup()
-    return what.to_numpy(dtype=np.int64), where.to_numpy(dtype=np.int64)
+    return np.asarray(what, dtype=np.int64), np.asarray(where, dtype=np.int64)
 
 
 def _starts(kernels: pd.DataFrame, donor: pd.DataFrame, *, together: bool) -> Ints:
@@ -104,8 +104,8 @@ def _starts(kernels: pd.DataFrame, donor: pd.DataFrame, *, together: bool) -> In
 def _contexts(tokens: Ints, streams: Ints, order: Ints, before: int, after: int) -> tuple[Hashes, Bools]:
     """A hash of each row's neighbourhood on its stream, and whether the neighbourhood is complete."""
     count = len(order)
-    tokens, streams = tokens[order].astype(np.uint64), streams[order]
-    hashes = np.zeros(count, dtype=np.uint64)
+    words, streams = tokens[order].astype(np.uint64), streams[order]
+    hashes: Hashes = np.zeros(count, dtype=np.uint64)
     valid = np.ones(count, dtype=np.bool_)
     place = np.arange(count)
     for shift in range(-before, after + 1):
@@ -113,7 +113,7 @@ def _contexts(tokens: Ints, streams: Ints, order: Ints, before: int, after: int)
         inside = (at >= 0) & (at < count)
         at = np.clip(at, 0, count - 1)
         valid &= inside & (streams[at] == streams)
-        hashes = (hashes ^ (tokens[at] + np.uint64(1))) * _PRIME
+        hashes = (hashes ^ (words[at] + np.uint64(1))) * _PRIME
         hashes ^= hashes >> np.uint64(29)
     back_hashes, back_valid = np.empty_like(hashes), np.empty_like(valid)
     back_hashes[order], back_valid[order] = hashes, valid
@@ -123,7 +123,8 @@ def _contexts(tokens: Ints, streams: Ints, order: Ints, before: int, after: int)
 def _work_ids(donor: pd.DataFrame) -> Ints:
     """A number for each distinct work, so that equal works compare equal."""
     columns = [name for name in COLUMNS if not name.endswith("_source")]
-    return donor.groupby(columns, dropna=False, observed=True, sort=False).ngroup().to_numpy(dtype=np.int64)
+    numbers = donor.groupby(columns, dropna=False, observed=True, sort=False).ngroup()
+    return np.asarray(numbers, dtype=np.int64)
 
 
 def _unanimous(hashes: Hashes, work: Ints, rows: Ints) -> pd.Series:

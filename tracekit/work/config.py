@@ -1,0 +1,222 @@
+"""Work from a model's dimensions and a step's tokens, for kernels whose op recorded no sizes."""
+
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from tracekit.models import ModelConfig
+from tracekit.tables import Kind, WorkSource
+from tracekit.work.dtypes import element_size
+from tracekit.work.known import COLUMNS, fill_work, unknown_work
+from tracekit.work.pieces import Builder, Fusion, Piece, StepSizes
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+# Bytes of one stored weight that a kernel's name tells: 4 bits and a scale a block of 32, of 16, a group of 128.
+_WEIGHT_ITEMS = (
+    (re.compile(r"mxfp4|mxe2m1", re.IGNORECASE), 0.5 + 1 / 32),
+    (re.compile(r"nvfp4|nvf4|e2m1|fp4", re.IGNORECASE), 0.5 + 1 / 16),
+    (re.compile(r"marlin|awq|gptq|int4|w4a|u4b8", re.IGNORECASE), 0.5 + 2 / 128),
+    (re.compile(r"fp8|e4m3|e5m2|float8|F8_?F8", re.IGNORECASE), 1.0),
+    (re.compile(r"i8816|int8|_i8_|imma", re.IGNORECASE), 1.0),
+)
+_PRODUCTS = ("gemm", "gemm.quant", "gemv")
+# Kernels that serve another one's result: no useful operation of their own.
+_SERVING = ("gemm.aux", "attn.combine", "attn.meta", "moe.route")
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """How a model's numbers are stored.
+
+    Attributes:
+        dtype: Dtype word of activations and of the math, where a kernel's name does not say.
+        weight_item: Bytes of one weight, where a kernel's name does not say; the dtype's where None.
+        kv_item: Bytes of one cached element; the dtype's where None.
+    """
+
+    dtype: str = "bf16"
+    weight_item: float | None = None
+    kv_item: float | None = None
+
+    @property
+    def item(self) -> float:
+        """Bytes of one activation element."""
+        return float(element_size(self.dtype))
+
+
+def step_sizes(steps: pd.DataFrame) -> StepSizes:
+    """Tokens, requests and sums of STEPS rows; what a step does not say is NaN."""
+
+    def column(name: str) -> Floats:
+        if name not in steps:
+            return np.full(len(steps), np.nan)
+        return np.asarray(steps[name].astype("float64"), dtype=np.float64)
+
+    both = column("context_tokens") + column("generation_tokens")
+    tokens = np.where(np.isnan(both), column("sum_q"), both)
+    pairs = column("sum_qk") - (column("sum_qq") - column("sum_q")) / 2
+    return StepSizes(
+        tokens, column("context_requests") + column("generation_requests"), column("sum_k"), pairs
+    )
+
+
+def matmul_flops(config: ModelConfig, sizes: StepSizes) -> Floats:
+    """Useful matrix operations of each step: products, experts and attention [FLOP].
+
+    The products are 2·(active parameters without embedding and head)·tokens + 2·vocab·hidden·requests, since
+    each weight meets each token in one multiply-add.
+    """
+    builder = Builder(config, sizes, 2.0)
+    pieces = itertools.chain(builder.products(Fusion()), builder.experts(Fusion()), builder.attention())
+    return np.asarray(np.sum([piece.flops for piece in pieces], axis=0), dtype=np.float64)
+
+
+def apply_config(
+    kernels: pd.DataFrame, steps: pd.DataFrame, config: ModelConfig, stored: Stored | None = None
+) -> pd.DataFrame:
+    """Fill the unknown work of kernels inside steps from a model's dimensions.
+
+    Within a step the kernels of a family, in order, are matched with the pieces of the layers: where their
+    numbers agree (for one of the ways in which engines fuse layers), the k-th kernel is the k-th piece. Where
+    they do not, nothing is said of that family in that step.
+
+    Args:
+        kernels: The output of `model_work`, with `family`, `step_id` and `name_dtype`.
+        steps: STEPS with tokens, requests and sums.
+        config: The model, or what one rank of a tensor-parallel group holds of it.
+        stored: How its numbers are stored.
+
+    Returns:
+        The kernels; what was filled has source `config`. Attention that step sums completed is replaced where
+        the model has windowed layers, since the sums do not know of windows.
+    """
+    wanting = unknown_work(kernels)
+    if config.sliding_window and any(config.windowed):
+        wanting |= (kernels["flops_source"] == str(WorkSource.ANNOTATION)).to_numpy(dtype=np.bool_)
+    if not wanting.any() or not len(steps):
+        return kernels
+    stored = stored or Stored()
+    builder = Builder(config, step_sizes(steps), stored.item)
+    places = _places(kernels, steps)
+    result = _Filled(kernels, stored)
+    for families, variants in _variants(builder):
+        _match(places, families, variants, result)
+    rows = wanting & result.filled
+    serving = wanting & kernels["family"].isin(_SERVING).to_numpy() & (places["step"].to_numpy() >= 0)
+    result.serve(serving)
+    rows |= serving
+    return fill_work(kernels, rows, result.frame()[rows])
+
+
+def _places(kernels: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
+    """Each kernel's family and step, in order of start."""
+    position = pd.Series(np.arange(len(steps)), index=steps["step_id"].astype("float64"))
+    step = position.reindex(kernels["step_id"].astype("float64")).fillna(-1).to_numpy(dtype=np.int64)
+    step = np.where((kernels["kind"].astype(object) == str(Kind.KERNEL)).to_numpy(), step, -1)
+    frame = pd.DataFrame({"row": np.arange(len(kernels)), "step": step, "ts_ns": kernels["ts_ns"].to_numpy()})
+    return frame.assign(family=kernels["family"].astype(object).to_numpy()).sort_values(
+        "ts_ns", kind="stable"
+    )
+
+
+def _variants(builder: Builder) -> Iterator[tuple[tuple[str, ...], list[list[Piece]]]]:
+    """For each group of families, the lists of pieces that an engine may launch, the likeliest first."""
+    config = builder.config
+    flags = itertools.product((True, False), repeat=4)
+    fusions = [
+        Fusion(head=head, qkv=qkv, gate_up=gate_up, router=router) for qkv, gate_up, router, head in flags
+    ]
+    yield _PRODUCTS, [list(builder.products(fusion)) for fusion in fusions]
+    yield ("attn", "attn.mla"), [list(builder.attention())]
+    yield ("norm",), [list(builder.norms(Fusion(qk_norm=split))) for split in (True, False)]
+    yield ("rope",), [list(builder.rotations())]
+    yield ("kv",), [list(builder.cache_writes())]
+    yield ("act",), [list(builder.activations())]
+    if config.experts:
+        yield ("moe.gemm",), [list(builder.experts(Fusion(experts=joined))) for joined in (False, True)]
+        yield ("moe.perm",), [list(builder.finalise())]
+
+
+def _match(
+    places: pd.DataFrame, families: tuple[str, ...], variants: list[list[Piece]], result: "_Filled"
+) -> None:
+    chosen = places[places["family"].isin(families) & (places["step"] >= 0)]
+    groups = chosen.groupby("step", sort=False)["row"]
+    count, place = groups.transform("size").to_numpy(), groups.cumcount().to_numpy()
+    done = np.zeros(len(chosen), dtype=np.bool_)
+    for pieces in variants:
+        here = ~done & (count == len(pieces))
+        if pieces and here.any():
+            result.put(chosen["row"].to_numpy()[here], chosen["step"].to_numpy()[here], place[here], pieces)
+            done |= here
+
+
+class _Filled:
+    """The work columns that the pieces give."""
+
+    def __init__(self, kernels: pd.DataFrame, stored: Stored) -> None:
+        count = len(kernels)
+        self.filled = np.zeros(count, dtype=np.bool_)
+        self._numbers = {
+            name: np.full(count, np.nan) for name in ("flops", "dram_bytes", "weight_bytes", "kv_bytes")
+        }
+        self._texts: dict[str, npt.NDArray[np.object_]] = {
+            name: np.full(count, None, dtype=object) for name in ("dtype", "peak")
+        }
+        self._stored = stored
+        self._item = _weight_items(kernels["name"], stored)
+        named = (
+            kernels["name_dtype"].astype(object)
+            if "name_dtype" in kernels
+            else pd.Series([None] * count, dtype=object)
+        )
+        self._dtype = named.where(named.notna() & (named != "int4"), stored.dtype).to_numpy()
+
+    def put(self, rows: Ints, steps: Ints, place: Ints, pieces: list[Piece]) -> None:
+        """Set rows from the piece at their place, in their step."""
+
+        def at(name: str) -> Floats:
+            return np.asarray(
+                np.stack([getattr(piece, name) for piece in pieces])[place, steps], dtype=np.float64
+            )
+
+        weights = at("weights") * self._item[rows]
+        kv = at("kv") * (self._stored.kv_item or self._stored.item)
+        self._numbers["flops"][rows] = at("flops")
+        self._numbers["dram_bytes"][rows] = at("moved") + weights + kv
+        self._numbers["weight_bytes"][rows], self._numbers["kv_bytes"][rows] = weights, kv
+        matrix = np.array([piece.matrix for piece in pieces], dtype=np.bool_)[place]
+        self._texts["dtype"][rows] = np.where(matrix, self._dtype[rows], self._stored.dtype)
+        self._texts["peak"][rows] = np.where(matrix, self._dtype[rows], "vector")
+        self.filled[rows] = ~(
+            np.isnan(self._numbers["flops"][rows]) & np.isnan(self._numbers["dram_bytes"][rows])
+        )
+
+    def serve(self, rows: npt.NDArray[np.bool_]) -> None:
+        """Set rows that serve another kernel: 0 FLOP, bytes unknown."""
+        self._numbers["flops"][rows] = 0.0
+
+    def frame(self) -> pd.DataFrame:
+        """The columns, with source `config` where a number is known."""
+        frame = pd.DataFrame({**self._numbers, **self._texts})
+        for name in ("flops", "dram_bytes"):
+            frame[f"{name}_source"] = frame[name].notna().map({True: str(WorkSource.CONFIG), False: None})
+        return frame[list(COLUMNS)]
+
+
+def _weight_items(names: pd.Series, stored: Stored) -> Floats:
+    """Bytes of one weight by kernel name; each distinct name is looked at once."""
+    column = names.astype("category").cat
+    default = stored.weight_item or stored.item
+    items = [
+        next((item for pattern, item in _WEIGHT_ITEMS if pattern.search(str(name)[:4096])), default)
+        for name in column.categories
+    ]
+    return np.array([*items, default], dtype=np.float64)[column.codes.to_numpy()]
