@@ -142,7 +142,7 @@ def manifest(
     steps = workload.repeats * _steps(workload)
     return RunManifest(
         workload=workload,
-        model=asdict(config),
+        model=config.to_json(),
         parameters=parameters(config).total,
         weight_bytes=weight_bytes(config, workload.dtype),
         kv_bytes_per_token=kv_bytes_per_token(config, workload.kv_dtype),

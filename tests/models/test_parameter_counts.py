@@ -1,5 +1,6 @@
 """Parameter counts and cache sizes of the presets, against totals counted on the meta device or published."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -126,7 +127,7 @@ def test_a_hugging_face_configuration_gives_the_same_model(tmp_path: Path) -> No
         '"tie_word_embeddings": true, "rope_theta": 1000000}'
     )
     assert parameters(resolve(str(file))) == parameters(preset("Qwen3-0.6B"))
-    assert resolve(str(tmp_path: Path)) == resolve(str(file))
+    assert resolve(str(tmp_path)) == resolve(str(file))
 
 
 def test_deepseek_and_gpt_oss_configurations_are_understood() -> None:
@@ -164,3 +165,9 @@ def test_the_users_rows_come_first(tmp_path: Path) -> None:
         '[[row]]\nkey = "Mine"\nlayers = 1\nhidden = 8\nintermediate = 16\nheads = 2\nkv_heads = 1\nhead_dim = 4\nvocab = 10\n'
     )
     assert resolve("mine", (tmp_path,)).hidden == 8
+
+
+@pytest.mark.parametrize("name", ["gpt-oss-20b", "DeepSeek-V3"])
+def test_dimensions_survive_json(name: str) -> None:
+    config = preset(name)
+    assert ModelConfig.from_json(json.loads(json.dumps(config.to_json()))) == config

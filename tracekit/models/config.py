@@ -1,7 +1,8 @@
 """A model by its dimensions, and the parts of it that a run may take."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from tracekit.errors import UnsupportedError
 
@@ -84,6 +85,21 @@ class ModelConfig:
     rope_theta: float = 10000.0
     source: str = ""
     params_total: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The dimensions as plain JSON values."""
+        return {**asdict(self), "windowed": list(self.windowed)}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "ModelConfig":
+        """The model whose dimensions `to_json` gave, as `run.json` carries them.
+
+        Raises:
+            TypeError: A dimension is missing, or one is not known.
+        """
+        latent = values.get("latent")
+        rest = {**values, "windowed": tuple(values.get("windowed", ()))}
+        return cls(**{**rest, "latent": None if latent is None else Latent(**latent)})
 
     def is_moe(self, layer: int) -> bool:
         """Whether a layer's MLP is a mixture of experts."""

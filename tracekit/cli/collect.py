@@ -1,0 +1,224 @@
+"""`tracekit collect`: run a workload under a profiler and write a capture folder."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tracekit.errors import TracekitError, UnsupportedError, UsageError
+from tracekit.formats import ATTENTION, DTYPES, KV_DTYPES, PHASES, CollectRequest, Progress, Rate, RunManifest
+from tracekit.units import digits, duration, percent
+
+GROUP = "tracekit.collectors"
+_INSTALL = "pip install 'tracekit-llm[collect]'"
+
+_SIZE = "Work"
+_RUN = "Run"
+
+
+def collect(
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="Folder to write.", rich_help_panel=_RUN)
+    ] = Path("tracekit-capture"),
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Presets (such as Llama-3.1-8B) or Hugging Face config.json files. [default: a small one on a CPU]",
+            show_default=False,
+            rich_help_panel=_SIZE,
+        ),
+    ] = None,
+    layers: Annotated[
+        int | None,
+        typer.Option(help="Keep so many layers.", show_default=False, min=1, rich_help_panel=_SIZE),
+    ] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            help=f"{', '.join(DTYPES)}. [default: fp32 on a CPU, bf16 on a GPU]",
+            show_default=False,
+            rich_help_panel=_SIZE,
+        ),
+    ] = None,
+    kv_dtype: Annotated[
+        str | None,
+        typer.Option(
+            help=f"{', '.join(KV_DTYPES)}. [default: as --dtype]", show_default=False, rich_help_panel=_SIZE
+        ),
+    ] = None,
+    phase: Annotated[
+        str, typer.Option(help=f"Phases, in one capture: {', '.join(PHASES)}.", rich_help_panel=_SIZE)
+    ] = "prefill,decode",
+    batch: Annotated[str, typer.Option(help="Requests of a step.", rich_help_panel=_SIZE)] = "1",
+    prompt_len: Annotated[str, typer.Option(help="Tokens of a prompt.", rich_help_panel=_SIZE)] = "512",
+    kv_len: Annotated[
+        str,
+        typer.Option(
+            help="Tokens in the KV cache before decode; they are not decoded.", rich_help_panel=_SIZE
+        ),
+    ] = "1000",
+    decode_steps: Annotated[
+        int, typer.Option(help="Decode steps of a repeat.", min=1, rich_help_panel=_SIZE)
+    ] = 32,
+    tp: Annotated[
+        int,
+        typer.Option(help="Run one rank's part of a tensor-parallel group.", min=1, rich_help_panel=_SIZE),
+    ] = 1,
+    attention: Annotated[str, typer.Option(help=f"{', '.join(ATTENTION)}.", rich_help_panel=_RUN)] = "sdpa",
+    compile_: Annotated[
+        bool, typer.Option("--compile", help="Use torch.compile.", rich_help_panel=_RUN)
+    ] = False,
+    warmup: Annotated[int, typer.Option(help="Steps of each phase first.", min=0, rich_help_panel=_RUN)] = 2,
+    repeats: Annotated[int, typer.Option(help="Repeats of each phase.", min=1, rich_help_panel=_RUN)] = 3,
+    seed: Annotated[int, typer.Option(help="Seed of weights and tokens.", min=0, rich_help_panel=_RUN)] = 0,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            help="cpu or cuda. [default: a GPU where there is one]", show_default=False, rich_help_panel=_RUN
+        ),
+    ] = None,
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            help="CPU threads. [default: physical cores]", show_default=False, min=1, rich_help_panel=_RUN
+        ),
+    ] = None,
+) -> None:
+    """Run prefill and decode of a model under a profiler, and measure this device's ceilings.
+
+    The weights are random: nothing is downloaded. Commas in --model, --dtype, --batch, --prompt-len and
+    --kv-len make a sweep: a folder each, and an index; collect again to go on where a sweep stopped.
+    """
+    request = CollectRequest(
+        output=output,
+        models=tuple(_words(model)) or (None,),
+        layers=layers,
+        dtypes=tuple(_words(dtype)) or (None,),
+        kv_dtype=kv_dtype,
+        phases=tuple(dict.fromkeys(_words(phase))),
+        batches=_numbers("--batch", batch),
+        prompt_lens=_numbers("--prompt-len", prompt_len),
+        kv_lens=_numbers("--kv-len", kv_len),
+        decode_steps=decode_steps,
+        warmup=warmup,
+        repeats=repeats,
+        seed=seed,
+        device=device,
+        attention=attention,
+        tensor_parallel=tp,
+        compiled=compile_,
+        threads=threads,
+    )
+    collector = find_collector("collect")
+    with _progress() as progress:
+        outcomes = collector(request, progress)
+    _show(output, outcomes)
+
+
+def find_collector(name: str) -> Callable[..., Any]:
+    """The collector of a name, found by entry point: tracekit itself never imports one.
+
+    Raises:
+        UnsupportedError: None is installed, or PyTorch is not.
+    """
+    found = tuple(entry_points(group=GROUP, name=name))
+    if not found:
+        raise UnsupportedError(f"no collector {name!r} is installed", hint=_INSTALL)
+    try:
+        loaded: Callable[..., Any] = found[0].load()
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        reason = "collecting needs PyTorch, and it is not installed here"
+        raise UnsupportedError(reason, hint=_INSTALL) from error
+    return loaded
+
+
+def _words(text: str | None) -> list[str]:
+    return [word.strip() for word in (text or "").split(",") if word.strip()]
+
+
+def _numbers(option: str, text: str) -> tuple[int, ...]:
+    words = _words(text)
+    if not words or not all(word.isascii() and word.isdigit() for word in words):
+        raise UsageError(f"{option} {text!r}: write numbers", hint=f"for example {option} 1,8,64")
+    return tuple(dict.fromkeys(map(int, words)))
+
+
+class _Silent:
+    """Progress where nobody looks: notes alone are said."""
+
+    def begin(self, task: str, total: int) -> None:
+        """Nothing."""
+
+    def advance(self) -> None:
+        """Nothing."""
+
+    def note(self, text: str) -> None:
+        """Say it on stderr."""
+        typer.echo(f"note: {text}", err=True)
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    """A progress bar on stderr, where that is a terminal."""
+    if not sys.stderr.isatty():
+        yield _Silent()
+        return
+    from tracekit.cli.progress import Bar
+
+    with Bar() as bar:
+        yield bar
+
+
+def _show(output: Path, outcomes: Sequence[Any]) -> None:
+    """The table of rates, notes on stderr, and an error where a capture of a sweep failed."""
+    done = [outcome for outcome in outcomes if outcome.manifest is not None]
+    for note in dict.fromkeys(note for outcome in done for note in outcome.manifest.notes):
+        typer.echo(f"note: {note}", err=True)
+    if done:
+        typer.echo("\n".join(_table([outcome.manifest for outcome in done])))
+    resumed = sum(outcome.resumed for outcome in done)
+    kept = f" ({resumed} of {len(outcomes)} were there already)" if resumed else ""
+    typer.echo(f"\n{output}{kept}")
+    failed = [outcome for outcome in outcomes if outcome.error is not None]
+    for outcome in failed[:-1]:
+        typer.echo(f"error: {outcome.folder.name}: {outcome.error.message}", err=True)
+    if failed:
+        last = failed[-1]
+        raise TracekitError(f"{last.folder.name}: {last.error.message}", hint=last.error.hint)
+
+
+_HEADER = ("model", "dtype", "batch", "test", "time/step", "spread", "token/s", "profiled")
+
+
+def _table(manifests: Sequence[RunManifest]) -> list[str]:
+    rows = [_HEADER, *(_row(manifest, rate) for manifest in manifests for rate in manifest.rates)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lefts = (True, True, False, True, False, False, False, False)
+    return [
+        "  ".join(
+            cell.ljust(width) if left else cell.rjust(width)
+            for cell, width, left in zip(row, widths, lefts, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _row(manifest: RunManifest, rate: Rate) -> tuple[str, ...]:
+    overhead = rate.timing_overhead
+    slower = "-" if overhead is None else f"{'+' if overhead >= 0 else '-'}{percent(abs(overhead))}"
+    return (
+        manifest.workload.model,
+        manifest.workload.dtype,
+        str(rate.batch),
+        rate.test,
+        duration(rate.step_ns),
+        f"±{duration(rate.spread_ns)}",
+        digits(rate.tokens_per_s),
+        slower,
+    )
