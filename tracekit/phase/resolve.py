@@ -7,10 +7,11 @@ import pandas as pd
 
 from tracekit.phase import votes
 from tracekit.phase.attribute import Attribution, attribute, launches
+from tracekit.phase.contrast import by_contrast
 from tracekit.phase.hosts import Flags, Spans, clear_of, join, locate
 from tracekit.phase.shapes import op_facts
 from tracekit.phase.steps import Marks, describe, host_steps
-from tracekit.phase.structure import is_language_model, structural_steps
+from tracekit.phase.structure import is_language_model, is_serving, structural_steps
 from tracekit.tables import Capture, Linked, Phase, QualityNote
 
 LIKELY = 0.4  # below it a label is a coin toss between phases and stays unknown
@@ -91,6 +92,7 @@ def _fill(
             votes.by_token_rows(facts, steps),
             votes.by_graph_structure(kernels, found, steps, facts),
             votes.by_decisive_kernels(kernels, found),
+            by_contrast(kernels, found, len(steps), serving=is_serving(linked.ops)),
             votes.by_file_name(capture.info.path, marks.rules, steps),
         ]
     )

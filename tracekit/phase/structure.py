@@ -82,6 +82,11 @@ def is_language_model(capture: Capture, kernels: pd.DataFrame) -> bool:
     return bool(tokens.any()) or any(str(family).startswith(LANGUAGE_FAMILIES) for family in families)
 
 
+def is_serving(ops: pd.DataFrame) -> bool:
+    """Whether a serving engine's attention op, over packed requests, was called."""
+    return bool(_named(ops["name"], PACKED_ATTENTION).any())
+
+
 def _per_thread(capture: Capture, ops: pd.DataFrame, kernels: pd.DataFrame) -> dict[int, _Marks]:
     start = ops["ts_ns"].to_numpy(dtype=np.int64)
     end = start + ops["dur_ns"].to_numpy(dtype=np.int64)

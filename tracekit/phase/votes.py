@@ -33,7 +33,8 @@ def no_votes() -> pd.DataFrame:
     return pd.DataFrame({name: pd.Series([], dtype=kind) for name, kind in VOTES.items()})
 
 
-def _votes(steps: Iterable[int] | Ints, phase: Phase, sure: object, word: str) -> pd.DataFrame:
+def vote(steps: Iterable[int] | Ints, phase: Phase, sure: object, word: str) -> pd.DataFrame:
+    """The same vote for several steps."""
     at = np.asarray(steps, dtype=np.int64)
     return pd.DataFrame(
         {
@@ -64,7 +65,7 @@ def by_phase_frames(marks: Marks, steps: Spans) -> pd.DataFrame:
     )
     best = said[said["step"] >= 0].groupby(["step", "phase"], as_index=False)["confidence"].max()
     both = best["step"].duplicated(keep=False)
-    mixed = _votes(best.loc[both, "step"].unique(), Phase.MIXED, 0.8, "python_frame")
+    mixed = vote(best.loc[both, "step"].unique(), Phase.MIXED, 0.8, "python_frame")
     return gather([best[~both].assign(word="python_frame"), mixed])
 
 
@@ -81,10 +82,10 @@ def by_request_frames(marks: Marks, steps: Spans) -> pd.DataFrame:
     scheduled = _tally(at[role == "any"], len(steps))
     return gather(
         [
-            _votes(np.flatnonzero((new > 0) & (scheduled > new)), Phase.MIXED, 0.85, "request_frames"),
-            _votes(np.flatnonzero((new > 0) & (scheduled == new)), Phase.PREFILL, 0.85, "request_frames"),
-            _votes(np.flatnonzero((new > 0) & (scheduled == 0)), Phase.PREFILL, 0.6, "request_frames"),
-            _votes(np.flatnonzero((new == 0) & (scheduled > 0)), Phase.DECODE, 0.65, "request_frames"),
+            vote(np.flatnonzero((new > 0) & (scheduled > new)), Phase.MIXED, 0.85, "request_frames"),
+            vote(np.flatnonzero((new > 0) & (scheduled == new)), Phase.PREFILL, 0.85, "request_frames"),
+            vote(np.flatnonzero((new > 0) & (scheduled == 0)), Phase.PREFILL, 0.6, "request_frames"),
+            vote(np.flatnonzero((new == 0) & (scheduled > 0)), Phase.DECODE, 0.65, "request_frames"),
         ]
     )
 
@@ -97,9 +98,9 @@ def by_attention_lengths(facts: pd.DataFrame, steps: Spans) -> pd.DataFrame:
     query, key = lengths["query"], lengths["key"]
     return gather(
         [
-            _votes(lengths.index[(query == 1) & (key > 1)], Phase.DECODE, 0.9, "attention_shapes"),
-            _votes(lengths.index[(query > 1) & (query == key)], Phase.PREFILL, 0.85, "attention_shapes"),
-            _votes(lengths.index[(query > 1) & (query < key)], Phase.PREFILL, 0.6, "attention_shapes"),
+            vote(lengths.index[(query == 1) & (key > 1)], Phase.DECODE, 0.9, "attention_shapes"),
+            vote(lengths.index[(query > 1) & (query == key)], Phase.PREFILL, 0.85, "attention_shapes"),
+            vote(lengths.index[(query > 1) & (query < key)], Phase.PREFILL, 0.6, "attention_shapes"),
         ]
     )
 
@@ -123,7 +124,7 @@ def by_token_rows(facts: pd.DataFrame, steps: Spans) -> pd.DataFrame:
         (more & several & ~carrying, Phase.PREFILL, 0.5),
         (np.isnan(tokens) & carrying & (carried == rows), Phase.DECODE, 0.75),
     ]
-    return gather(_votes(np.flatnonzero(at), phase, sure, "token_shapes") for at, phase, sure in votes)
+    return gather(vote(np.flatnonzero(at), phase, sure, "token_shapes") for at, phase, sure in votes)
 
 
 def _of_steps(facts: pd.DataFrame, name: str, steps: Spans) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -161,9 +162,9 @@ def by_graph_structure(
     pieces = (count > PIECES) & eager
     return gather(
         [
-            _votes(np.flatnonzero(whole), Phase.DECODE, 0.6, "one_graph_replay"),
-            _votes(np.flatnonzero(pieces), Phase.PREFILL, 0.4, "piecewise_replays"),
-            _votes(np.flatnonzero(pieces), Phase.MIXED, 0.3, "piecewise_replays"),
+            vote(np.flatnonzero(whole), Phase.DECODE, 0.6, "one_graph_replay"),
+            vote(np.flatnonzero(pieces), Phase.PREFILL, 0.4, "piecewise_replays"),
+            vote(np.flatnonzero(pieces), Phase.MIXED, 0.3, "piecewise_replays"),
         ]
     )
 
@@ -176,7 +177,7 @@ def by_decisive_kernels(kernels: pd.DataFrame, found: Attribution) -> pd.DataFra
         (sure["confidence"] >= STRONG_HINT) & sure["phase"].isin([str(Phase.PREFILL), str(Phase.DECODE)])
     ]
     both = strong["step"][strong["step"].duplicated()].unique()
-    mixed = _votes(both, Phase.MIXED, 0.75, "decisive_kernels")
+    mixed = vote(both, Phase.MIXED, 0.75, "decisive_kernels")
     return gather([sure[~sure["step"].isin(both)].assign(word="decisive_kernels"), mixed])
 
 
@@ -208,7 +209,7 @@ def by_file_name(path: str, rules: tuple[Rule, ...], steps: Spans) -> pd.DataFra
     reading = read_name(PurePath(path).name, [rule for rule in rules if rule.kind == "file"])
     if reading is None or reading.phase is None:
         return no_votes()
-    return _votes(np.arange(len(steps)), reading.phase, reading.confidence, "file_name")
+    return vote(np.arange(len(steps)), reading.phase, reading.confidence, "file_name")
 
 
 def combine(votes: pd.DataFrame) -> pd.DataFrame:
