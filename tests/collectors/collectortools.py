@@ -40,3 +40,8 @@ def quick_collect() -> Collect:
         return collect(request, progress, effort=quick)
 
     return run
+
+
+def collect_quickly(request: CollectRequest, progress: Progress) -> Any:
+    """An entry point of the quick collector."""
+    return quick_collect()(request, progress)
