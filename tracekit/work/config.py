@@ -99,7 +99,8 @@ def apply_config(
     """
     wanting = unknown_work(kernels)
     if config.sliding_window and any(config.windowed):
-        wanting |= (kernels["flops_source"] == str(WorkSource.ANNOTATION)).to_numpy(dtype=np.bool_)
+        summed = (kernels["flops_source"] == str(WorkSource.ANNOTATION)).to_numpy(dtype=np.bool_)
+        wanting = wanting | summed
     if not wanting.any() or not len(steps):
         return kernels
     stored = stored or Stored()
