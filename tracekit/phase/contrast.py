@@ -73,8 +73,9 @@ def _groups(time: Floats, number: Ints) -> tuple[Flags, Flags]:
     jumps = ordered[1:] / ordered[:-1]
     at = int(np.argmax(jumps))
     long, short = alike & (time > ordered[at]), alike & (time <= ordered[at])
-    far = np.median(time[long]) >= RATIO * np.median(time[short])
-    return (long, short) if far and short.sum() >= FEWEST_SHORT else (none, none)
+    if short.sum() < FEWEST_SHORT or not long.any():
+        return none, none
+    return (long, short) if np.median(time[long]) >= RATIO * np.median(time[short]) else (none, none)
 
 
 def _own_kernels(kernels: pd.DataFrame, step: Ints, long: Flags, short: Flags) -> bool:

@@ -98,7 +98,7 @@ def _fill(
     )
     won = votes.combine(cast[~stated[cast["step"].to_numpy(dtype=np.int64)]])
     won = won[won["confidence"] >= LIKELY].reindex(table.index)
-    split = won["conflict"].fillna(value=False).to_numpy(dtype=bool)
+    split = won["conflict"].eq(other=True).to_numpy(dtype=bool)
     table = table.assign(
         phase=table["phase"].where(stated, won["phase"].where(won["phase"].notna(), str(Phase.UNKNOWN))),
         confidence=table["confidence"].where(stated, won["confidence"].fillna(0.0)).astype(float),
