@@ -49,7 +49,7 @@ def test_the_story_of_a_phase_stands_on_the_screen(make_result: Make) -> None:
         "12%",
         "dram 50.0 %",
         "idle 50.0 %",
-        "mostly by host",
+        "mostly because of the host",
         "work known 50.0 %",
         "by none 50.0 %, shape 50.0 %",
     ):

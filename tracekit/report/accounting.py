@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from tracekit.intervals import exclusive
-from tracekit.roofline.apply import Floats, column, compute_ns
+from tracekit.roofline.apply import column, compute_ns
 from tracekit.tables import Kind
 from tracekit.tables.ceilings import Ceilings
 
@@ -74,9 +74,3 @@ def shares(words: pd.Series, times: pd.Series, none: str = "none") -> dict[str, 
     sums = sums[sums > 0].sort_values(ascending=False, kind="stable")
     whole = float(sums.sum())
     return {str(word): float(value) / whole for word, value in sums.items()}
-
-
-def weighted(values: Floats, weights: Floats) -> float | None:
-    """The mean of the known values by weight; None where there is none."""
-    known = ~np.isnan(values) & (weights > 0)
-    return float(np.average(values[known], weights=weights[known])) if known.any() else None

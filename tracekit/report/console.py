@@ -8,9 +8,6 @@ import sys
 from typing import Any, TextIO
 
 from rich.console import Console
-from rich.text import Text
-
-from tracekit.units import plain
 
 PLAIN_WIDTH = 80
 """Columns of text that goes into a pipe or a file."""
@@ -45,8 +42,3 @@ def write(text: str, stream: TextIO | None = None) -> None:
 def emit_json(document: Any) -> None:
     """Write a document as JSON to standard output; a number that JSON has no word for is an error, not `NaN`."""
     sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=True, allow_nan=False) + "\n")
-
-
-def name_text(name: str, width: int) -> Text:
-    """A name from a trace as one line of at most `width` characters that cannot steer the terminal."""
-    return Text(plain(name, width), no_wrap=True, overflow="crop")

@@ -68,20 +68,21 @@ def _phases(summary: Summary) -> Iterator[str]:
     yield _row("---", "--:", "---", "--:", "--:", "--:", "--:", "--:")
     roof = wording.roof_word(summary)
     for phase in summary.phases:
+        shown = wording.has_rates(phase)
         yield _row(
             phase.phase,
             f"{brief(phase.share)}, {duration(phase.time_ns)}",
             wording.verdict(phase).removeprefix("bound "),
-            _with_roof(si(phase.flops_per_s, "FLOP/s"), wording.of_roof(phase.compute_roof_share, roof)),
-            _with_roof(si(phase.dram_bytes_per_s, "B/s"), wording.of_roof(phase.dram_roof_share, roof)),
-            wording.intensity(phase.arithmetic_intensity).removesuffix(" FLOP/B"),
+            _with_roof(si(phase.flops_per_s, "FLOP/s"), phase.compute_roof_share, roof) if shown else "-",
+            _with_roof(si(phase.dram_bytes_per_s, "B/s"), phase.dram_roof_share, roof) if shown else "-",
+            wording.intensity(phase.arithmetic_intensity).removesuffix(" FLOP/B") if shown else "-",
             brief(phase.mfu),
             brief(phase.mbu),
         )
 
 
-def _with_roof(rate: str, share: str) -> str:
-    return f"{rate} ({share})" if share else rate
+def _with_roof(rate: str, share: float | None, roof: str) -> str:
+    return rate if share is None else f"{rate} ({wording.of_roof(share, roof)})"
 
 
 def _findings(summary: Summary) -> Iterator[str]:
@@ -103,7 +104,7 @@ def _kernels(result: Result) -> Iterator[str]:
     share = top[["s_compute", "s_dram"]].max(axis=1)
     for row, reached in zip(top.to_dict("records"), share, strict=True):
         yield _row(
-            escape(str(row["name"]), _NAME_WIDTH),
+            escape(wording.display_name(str(row["name"]), _NAME_WIDTH)),
             str(row["phase"]),
             brief(row["share"]),
             str(row["count"]),

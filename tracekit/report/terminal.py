@@ -1,6 +1,6 @@
 """The report on one screen."""
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tracekit.report import wording
-from tracekit.report.console import console, name_text, write
+from tracekit.report.console import console, write
 from tracekit.report.contract import PhaseRow, Summary
 from tracekit.report.groups import grouped
 from tracekit.report.result import Result
@@ -21,8 +21,9 @@ TOP_KERNELS = 10
 _TOP_FINDINGS = 5
 _TOP_WARNINGS = 6
 _NAME_WIDTH = 20
-_OTHER_COLUMNS = 56
+_OTHER_COLUMNS = 53
 _LEAST_CONFIDENCE = 0.5
+_TEMPLATE = "at::native::"
 
 STYLES = {
     "compute": "magenta",
@@ -98,9 +99,9 @@ def _warnings(summary: Summary) -> Iterator[Table]:
         yield _line("!", f"and {len(lines) - _TOP_WARNINGS} more: see `quality` in --json")
 
 
-def _table(*columns: str, left: int = 1) -> Table:
+def _table(*columns: str, left: int, padding: int) -> Table:
     table = Table(
-        box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, header_style="bold"
+        box=box.SIMPLE_HEAD, padding=(0, padding, 0, 0), pad_edge=False, show_edge=False, header_style="bold"
     )
     for number, column in enumerate(columns):
         table.add_column(column, justify="left" if number < left else "right", no_wrap=True)
@@ -108,21 +109,30 @@ def _table(*columns: str, left: int = 1) -> Table:
 
 
 def _phases(summary: Summary) -> Table:
-    table = _table("Phase", "Time", "Bound by", "FLOP/s", "DRAM", "FLOP/B", "MFU", "MBU", "Tok/s", left=1)
+    table = _table(
+        "Phase", "Time", "Bound by", "FLOP/s", "DRAM", "FLOP/B", "MFU", "MBU", "Tok/s", left=1, padding=1
+    )
     roof = wording.roof_word(summary)
     for phase in summary.phases:
+        rates = _rates(phase, roof) if wording.has_rates(phase) else ("-",) * 5
         table.add_row(
             phase.phase,
             f"{brief(phase.share)}\n{duration(phase.time_ns)}",
             _bound(phase),
-            f"{si(phase.flops_per_s, 'FLOP/s')}\n{wording.of_roof(phase.compute_roof_share, roof)}",
-            f"{si(phase.dram_bytes_per_s, 'B/s')}\n{wording.of_roof(phase.dram_roof_share, roof)}",
-            wording.intensity(phase.arithmetic_intensity).removesuffix(" FLOP/B"),
-            brief(phase.mfu),
-            brief(phase.mbu),
+            *rates,
             si(phase.tokens_per_s, "").replace(" ", ""),
         )
     return table
+
+
+def _rates(phase: PhaseRow, roof: str) -> tuple[str, ...]:
+    return (
+        f"{si(phase.flops_per_s, 'FLOP/s')}\n{wording.of_roof(phase.compute_roof_share, roof)}",
+        f"{si(phase.dram_bytes_per_s, 'B/s')}\n{wording.of_roof(phase.dram_roof_share, roof)}",
+        wording.intensity(phase.arithmetic_intensity).removesuffix(" FLOP/B"),
+        brief(phase.mfu),
+        brief(phase.mbu),
+    )
 
 
 def _bound(phase: PhaseRow) -> Text:
@@ -134,14 +144,16 @@ def _bound(phase: PhaseRow) -> Text:
 
 def _kernels(result: Result, width: int) -> Table:
     wide = max(_NAME_WIDTH, width - _OTHER_COLUMNS)
-    table = _table("Kernel", "Phase", "Time", "FLOP/s", "DRAM", "FLOP/B", "Bound by", "Roof", left=2)
+    table = _table(
+        "Kernel", "Phase", "Time", "FLOP/s", "DRAM", "FLOP/B", "Bound by", "Roof", left=2, padding=0
+    )
     top = grouped(result.rows, result.ceilings).head(TOP_KERNELS)
     share = top[["s_compute", "s_dram"]].max(axis=1)
     for row, reached in zip(top.to_dict("records"), share, strict=True):
         word = str(row["bottleneck"])
         mark = "?" if word != "unknown" and row["bottleneck_confidence"] < _LEAST_CONFIDENCE else ""
         table.add_row(
-            name_text(str(row["name"]), wide),
+            Text(_name(row, wide)),
             str(row["phase"])[:7],
             brief(row["share"]),
             si(row["flops_per_s"], "").replace(" ", ""),
@@ -151,6 +163,15 @@ def _kernels(result: Result, width: int) -> Table:
             brief(reached),
         )
     return table
+
+
+def _name(row: dict[Hashable, Any], width: int) -> str:
+    """The kernel's name; PyTorch's own kernels are named after their template, so their op is shown too."""
+    name, op = str(row["name"]), row["op"]
+    if not isinstance(op, str) or _TEMPLATE not in name:
+        return wording.display_name(name, width)
+    short = plain(op.removeprefix("aten::"), width // 2)
+    return f"{wording.display_name(name, width - len(short) - 1)} {short}"
 
 
 def _findings(summary: Summary) -> Iterator[Any]:

@@ -1,10 +1,11 @@
 """The sentences that every rendering of a report shares, so that they tell one story."""
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 
 from tracekit.report.contract import PhaseRow, Summary
-from tracekit.units import digits, percent, si
+from tracekit.units import digits, percent, plain, si
 
 PLAIN_BOUND = {
     "compute": "arithmetic",
@@ -15,8 +16,18 @@ PLAIN_BOUND = {
     "copy": "copies",
     "unknown": "nothing told apart",
 }
+_CAUSES = {
+    "host": "the host",
+    "sync": "synchronisation",
+    "dependency": "dependencies",
+    "unknown": "causes that cannot be told",
+}
 _IDLE_MATTERS = 0.2
 _DOMINANT = 0.5
+_LEAST_KNOWN = 0.05
+_NEARLY_ALL = 0.95
+_LONGEST_READ = 1000
+_NAME_SPACES = re.compile(r"\b(?:[A-Za-z_]\w*::)+")
 _WHOLE_PERCENT = 0.0995
 
 
@@ -43,7 +54,7 @@ def verdict(phase: PhaseRow) -> str:
     waits = ""
     if idle is not None and idle >= _IDLE_MATTERS:
         cause = next(iter(phase.idle_ns))
-        waits = f"; the device is idle {percent(idle)} of the wall time, mostly by {cause}"
+        waits = f"; the device is idle {percent(idle)} of the wall time, mostly because of {_CAUSES.get(cause, cause)}"
     if top is None:
         return f"no kernel time{waits}"
     word, share = top
@@ -91,9 +102,28 @@ def coverage_line(summary: Summary) -> str:
     return ", ".join(f"{what} {percent(share)}" for what, share in parts)
 
 
+def has_rates(phase: PhaseRow) -> bool:
+    """Whether so much of a phase's work is known that its rates say something of the phase."""
+    return phase.work_known >= _LEAST_KNOWN
+
+
+def display_name(name: str, width: int) -> str:
+    """A kernel name for a narrow column: without return type, arguments and name spaces, cut in the middle."""
+    # The rest of a longer name could not be shown, and a name is hostile input.
+    seen = name[:_LONGEST_READ].removeprefix("void ").replace("(anonymous namespace)::", "")
+    base = _NAME_SPACES.sub("", seen)
+    arguments = base.find("(")
+    return plain(base[:arguments] if arguments > 0 and "::" in name else base, width)
+
+
 def how_known(phase: PhaseRow) -> str:
     """What the phase and the work of its kernels were taken from."""
-    return f"phase by {listed(phase.evidence)}; FLOPs and bytes by {listed(phase.work_sources)}"
+    told = f"phase by {listed(phase.evidence)}; FLOPs and bytes by {listed(phase.work_sources)}"
+    if not has_rates(phase):
+        return f"{told}; too little is known for rates"
+    if phase.work_known > _NEARLY_ALL:
+        return told
+    return f"{told}; rates are of the {percent(phase.work_known)} that is known, MFU and MBU lower bounds"
 
 
 def roofs_line(summary: Summary) -> str:

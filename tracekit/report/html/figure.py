@@ -1,13 +1,17 @@
 """What a chart of the report is, and what all charts share."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
+
+import pandas as pd
 
 from tracekit.tables import Bottleneck, Phase
 
 Spec = dict[str, Any]
 
-SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 """Names the grammar's version; it is never fetched."""
 
 # Okabe and Ito's palette, which holds for colour-blind readers on light and dark ground.
@@ -36,7 +40,7 @@ PHASE_SHAPES = {
     "verify": "triangle-up",
     "draft": "triangle-down",
     "other": "cross",
-    "unknown": "stroke",
+    "unknown": "wedge",
 }
 
 
@@ -57,30 +61,41 @@ class Figure:
     spec: Spec
 
 
-def class_colour() -> Spec:
-    """The colour channel of bottleneck classes."""
+def records_of(frame: pd.DataFrame) -> list[Spec]:
+    """The rows of a frame as plain dicts; what is null is None."""
+    records = frame.astype(object).where(frame.notna(), None).to_dict("records")
+    return [{str(name): value for name, value in record.items()} for record in records]
+
+
+def present(words: Iterable[StrEnum], rows: Iterable[Spec], field: str) -> list[str]:
+    """The words that occur in a field of the rows, in the order of their enumeration."""
+    seen = {row[field] for row in rows}
+    return [str(word) for word in words if str(word) in seen]
+
+
+def class_colour(rows: list[Spec]) -> Spec:
+    """The colour channel of the bottleneck classes that occur."""
+    words = present(Bottleneck, rows, "class")
     return {
         "field": "class",
         "type": "nominal",
-        "scale": {
-            "domain": [str(word) for word in Bottleneck],
-            "range": [CLASS_COLOURS[word] for word in Bottleneck],
-        },
+        "scale": {"domain": words, "range": [CLASS_COLOURS[word] for word in words]},
         "legend": {"title": "bottleneck"},
     }
 
 
-def phase_colour() -> Spec:
-    """The colour channel of phases."""
+def phase_colour(rows: list[Spec]) -> Spec:
+    """The colour channel of the phases that occur."""
+    words = present(Phase, rows, "phase")
     return {
         "field": "phase",
         "type": "nominal",
-        "scale": {"domain": [str(word) for word in Phase], "range": [PHASE_COLOURS[word] for word in Phase]},
+        "scale": {"domain": words, "range": [PHASE_COLOURS[word] for word in words]},
         "legend": {"title": "phase"},
     }
 
 
-def chart(layers: list[Spec], *, height: int | Spec, description: str) -> Spec:
+def chart(layers: list[Spec], *, height: int, description: str) -> Spec:
     """A specification of layers as wide as the page."""
     return {
         "$schema": SCHEMA,

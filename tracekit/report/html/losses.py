@@ -7,27 +7,28 @@ import pandas as pd
 from tracekit.classify import waterfall
 from tracekit.report.html.figure import Figure, Spec, chart, class_colour, tip
 from tracekit.report.result import Result
+from tracekit.report.wording import has_rates
 from tracekit.units import duration, percent
 
 _TOP_FAMILIES = 14
 _MEANING = {
     "idle": "device idle",
-    "communication": "communication with nothing else running",
-    "copy": "copies with nothing else running",
-    "overlapped": "transfers behind which something else ran",
+    "communication": "exposed communication",
+    "copy": "exposed copies",
+    "overlapped": "overlapped transfers",
     "unmodelled": "kernels without a bound",
-    "excess": "kernel time over the bound",
-    "roof": "at the roof: the speed of light",
+    "excess": "over the bound",
+    "roof": "at the roofs",
 }
 _COLOURS = ["#777777", "#009e73", "#cc79a7", "#66c2a5", "#bbbbbb", "#e69f00", "#0072b2"]
 
 
 def waterfall_figures(result: Result) -> Iterator[Figure]:
-    """One waterfall a phase, from its wall time down to the speed of light."""
+    """One waterfall a phase whose work is known, from its time down to the speed of light."""
     if result.rows.empty:
         return
     parts = waterfall(result.rows, result.steps, result.gaps)
-    for phase in [row.phase for row in result.overview.phases if row.time_ns]:
+    for phase in [row.phase for row in result.overview.phases if row.time_ns and has_rates(row)]:
         rows = parts[parts["phase"].astype(object) == phase]
         sums = rows.groupby("part")["time_ns"].sum().reindex([*_MEANING]).dropna()
         if len(sums):
@@ -36,55 +37,54 @@ def waterfall_figures(result: Result) -> Iterator[Figure]:
 
 def _waterfall(phase: str, sums: pd.Series) -> Figure:
     whole = float(sums.sum())
-    left, bars = (
-        whole,
-        [{"part": "all", "from": 0.0, "to": whole / 1e6, "text": duration(whole), "kind": "all"}],
-    )
+    left, bars = whole, [_bar("wall", "kernels and idle time", 0.0, whole, duration(whole))]
     for part, time in sums.items():
-        bars.append(
-            {"part": _MEANING[str(part)], "from": (left - time) / 1e6, "to": left / 1e6, "kind": str(part), "text": f"{duration(time)} ({percent(time / whole)})"}
-        )  # fmt: skip
+        text = f"{duration(time)} ({percent(time / whole)})"
+        bars.append(_bar(str(part), _MEANING[str(part)], left - time, left, text))
         left -= float(time)
-    place: Spec = {
-        "y": {"field": "part", "type": "nominal", "sort": None, "axis": {"title": None, "labelLimit": 260}},
-        "x": {"field": "from", "type": "quantitative", "axis": {"title": "time [ms]"}},
-        "x2": {"field": "to"},
-    }
-    domain = ["all", *_MEANING]
-    layers: list[Spec] = [
-        {
-            "data": {"values": bars},
-            "mark": {"type": "bar", "height": 14},
-            "encoding": {
-                **place,
-                "color": {
-                    "field": "kind",
-                    "type": "nominal",
-                    "scale": {"domain": domain, "range": ["#555555", *_COLOURS]},
-                    "legend": None,
+    layer: Spec = {
+        "data": {"values": bars},
+        "mark": {"type": "bar", "height": 16},
+        "encoding": {
+            "y": {
+                "field": "label",
+                "type": "nominal",
+                "sort": None,
+                "axis": {
+                    "title": None,
+                    "labelExpr": "split(datum.label, '|')",
+                    "labelLimit": 260,
+                    "labelLineHeight": 13,
                 },
-                "tooltip": [tip("part", "part"), tip("text", "time")],
             },
-        },
-        {
-            "data": {"values": bars},
-            "mark": {"type": "text", "align": "left", "dx": 5},
-            "encoding": {
-                "y": place["y"],
-                "x": {"field": "to", "type": "quantitative"},
-                "text": {"field": "text"},
+            "x": {"field": "from", "type": "quantitative", "axis": {"title": "time [ms]"}},
+            "x2": {"field": "to"},
+            "color": {
+                "field": "kind",
+                "type": "nominal",
+                "scale": {"domain": ["wall", *_MEANING], "range": ["#555555", *_COLOURS]},
+                "legend": None,
             },
+            "tooltip": [tip("part", "part"), tip("time", "time")],
         },
-    ]
-    largest = (
-        str(sums.drop("roof", errors="ignore").idxmax())
-        if len(sums.drop("roof", errors="ignore"))
-        else "roof"
-    )
-    roof = float(sums.get("roof", 0.0))
-    reading = f"Of {duration(whole)} in {phase}, {percent(roof / whole)} would remain at the roofs; the largest other part is {_MEANING[largest]} ({percent(float(sums[largest]) / whole)})."
-    spec = chart(layers, height={"step": 24}, description=reading)
-    return Figure(f"waterfall-{phase}", f"From wall time to the speed of light: {phase}", reading, spec)
+    }
+    others = sums.drop("roof", errors="ignore")
+    reading = f"Of {duration(whole)} in {phase}, {percent(float(sums.get('roof', 0.0)) / whole)} would remain at the roofs"
+    if len(others):
+        reading += f"; the largest other part is {_MEANING[str(others.idxmax())]} ({percent(float(others.max()) / whole)})"
+    spec = chart([layer], height=34 * len(bars), description=reading)
+    return Figure(f"waterfall-{phase}", f"From wall time to the speed of light: {phase}", f"{reading}.", spec)
+
+
+def _bar(kind: str, part: str, low: float, high: float, time: str) -> Spec:
+    return {
+        "kind": kind,
+        "part": part,
+        "time": time,
+        "label": f"{part}|{time}",
+        "from": max(0.0, low) / 1e6,
+        "to": high / 1e6,
+    }
 
 
 def family_figures(result: Result) -> Iterator[Figure]:
@@ -117,7 +117,7 @@ def family_figures(result: Result) -> Iterator[Figure]:
                 "stack": "zero",
                 "axis": {"title": "exclusive time [ms]"},
             },
-            "color": class_colour(),
+            "color": class_colour(values),
             "tooltip": [
                 tip("family", "family"),
                 tip("class", "bottleneck"),
@@ -135,5 +135,5 @@ def family_figures(result: Result) -> Iterator[Figure]:
         "families",
         "Time by kernel family and bottleneck",
         reading,
-        chart([layer], height={"step": 22}, description=reading),
+        chart([layer], height=22 * len(top), description=reading),
     )

@@ -27,7 +27,7 @@ from tracekit.report.html.timeline import step_rows, timeline_figures, trend_fig
 from tracekit.report.result import Result
 from tracekit.units import duration, percent, plain, si
 
-_VEGA_LITE = "5.21"
+_VEGA_LITE = "6.4"
 _SNIPPET = "window.vegaEmbed = vegaEmbed;"
 
 

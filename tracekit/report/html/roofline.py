@@ -1,13 +1,21 @@
 """The roofline: one mark a kernel name and shape, area by time, hollow where its work is inferred."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-import numpy as np
 import pandas as pd
 
 from tracekit.report.groups import BY_SHAPE, grouped
-from tracekit.report.html.figure import PHASE_SHAPES, Figure, Spec, chart, class_colour, tip
+from tracekit.report.html.figure import (
+    PHASE_SHAPES,
+    Figure,
+    Spec,
+    chart,
+    class_colour,
+    present,
+    records_of,
+    tip,
+)
 from tracekit.report.result import Result
 from tracekit.report.summary import roofs_in_force
 from tracekit.tables import Phase
@@ -27,13 +35,13 @@ def roofline_figures(result: Result) -> Iterator[Figure]:
     strip = groups[~with_flops & (groups["known_traffic"] > 0)]
     roofs = roofs_in_force(result.rows, result.ceilings)
     if with_flops.any():
-        yield _roofline(groups[with_flops], groups, result.ceilings, roofs)
+        yield _roofline(groups[with_flops], result.ceilings, roofs)
     if len(strip):
         yield _strip(strip, roofs.get("dram"))
 
 
 def _marks(groups: pd.DataFrame) -> list[Spec]:
-    top = groups.head(MAX_MARKS)
+    top = groups.head(MAX_MARKS).reset_index(drop=True)
     known = top["flops_source"].astype(object).where(top["flops_source"].notna(), "unknown")
     frame = pd.DataFrame(
         {
@@ -54,8 +62,7 @@ def _marks(groups: pd.DataFrame) -> list[Spec]:
             "roof": [percent(value) for value in top[["s_compute", "s_dram"]].max(axis=1)],
         }
     )
-    records: list[Spec] = frame.to_dict("records")
-    return records
+    return records_of(frame)
 
 
 _TIPS = [
@@ -74,13 +81,14 @@ _TIPS = [
 
 
 def _points(marks: list[Spec], encoding: Spec) -> Spec:
+    phases = present(Phase, marks, "phase")
     return {
         "data": {"values": marks},
         "mark": {"type": "point", "filled": True, "strokeWidth": 1.5, "cursor": "pointer"},
         "encoding": {
             **encoding,
-            "color": class_colour(),
-            "stroke": {**class_colour(), "legend": None},
+            "color": class_colour(marks),
+            "stroke": class_colour(marks),
             "size": {
                 "field": "share",
                 "type": "quantitative",
@@ -88,14 +96,14 @@ def _points(marks: list[Spec], encoding: Spec) -> Spec:
                     "domain": [0, max((mark["share"] for mark in marks), default=1.0)],
                     "range": [12, 900],
                 },
-                "legend": {"title": "share of time", "format": ".0%", "values": []},
+                "legend": None,
             },
             "shape": {
                 "field": "phase",
                 "type": "nominal",
                 "scale": {
-                    "domain": [str(word) for word in Phase],
-                    "range": [PHASE_SHAPES[word] for word in Phase],
+                    "domain": phases,
+                    "range": [PHASE_SHAPES[word] for word in phases],
                 },
                 "legend": {"title": "phase"},
             },
@@ -105,40 +113,29 @@ def _points(marks: list[Spec], encoding: Spec) -> Spec:
     }
 
 
-def _roofline(
-    marked: pd.DataFrame, groups: pd.DataFrame, ceilings: Ceilings, roofs: dict[str, Roof]
-) -> Figure:
-    marks = [mark for mark in _marks(marked) if mark["x"] > 0]
-    xs = np.array([mark["x"] for mark in marks])
+def _roofline(marked: pd.DataFrame, ceilings: Ceilings, roofs: dict[str, Roof]) -> Figure:
+    marks = [mark for mark in _marks(marked) if mark["x"] and mark["y"]]
     ridges = {word: ridge for word in roofs if word != "dram" and (ridge := ceilings.ridge(word)) is not None}
-    low = 10 ** math.floor(math.log10(min([0.1, *xs])))
-    high = 10 ** math.ceil(math.log10(max([*xs, *ridges.values(), 100])))
-    axis = {"scale": {"type": "log", "domain": [low, high], "nice": False}, "type": "quantitative"}
+    peaks = [roof.used for word, roof in roofs.items() if word != "dram" and roof.used is not None]
+    across = _decades([0.1, 100, *ridges.values(), *(mark["x"] for mark in marks)])
+    up = _decades([*(mark["y"] for mark in marks), *peaks])
+    low, high = across[0], across[-1]
     layers = [
         _points(
             marks,
             {
-                "x": {
-                    "field": "x",
-                    **axis,
-                    "axis": {"title": "arithmetic intensity [FLOP/byte]", "format": "~s", "tickCount": 6},
-                },
-                "y": {
-                    "field": "y",
-                    "type": "quantitative",
-                    "scale": {"type": "log"},
-                    "axis": {"title": "achieved [FLOP/s]", "format": "~s", "tickCount": 6},
-                },
+                "x": {"field": "x", **_log(across, "arithmetic intensity [FLOP/byte]", "~g")},
+                "y": {"field": "y", **_log(up, "achieved [FLOP/s]", "~s")},
             },
         )
     ]
-    layers = [*_roof_lines(roofs, ridges, low, high), *layers]
+    layers = [*_roof_lines(roofs, ridges, (low, high), up[0]), *layers]
     share = float(marked["share"].sum())
     inferred = float(marked["share"][~marked["flops_source"].isin(_FIRM)].sum())
     ridge = ", ".join(f"{word} {digits(value)}" for word, value in ridges.items()) or "unknown"
     reading = (
         f"Kernels with modelled FLOPs hold {percent(share)} of the kernel time ({percent(inferred)} from inferred "
-        f"dimensions, drawn hollow); left of a ridge (FLOP/byte: {ridge}) DRAM is the nearer roof, right of it arithmetic; "
+        f"dimensions, drawn hollow); area is share of time; left of a ridge (FLOP/byte: {ridge}) DRAM is the nearer roof, right of it arithmetic; "
         f"intensity uses minimum bytes, so true marks lie at or left of the drawn ones."
     )
     if (more := len(marked) - MAX_MARKS) > 0:
@@ -146,48 +143,71 @@ def _roofline(
     return Figure("roofline", "Roofline", reading, chart(layers, height=420, description=reading))
 
 
-def _roof_lines(roofs: dict[str, Roof], ridges: dict[str, float], low: float, high: float) -> Iterator[Spec]:
-    """A broken line a dtype: up with DRAM bandwidth to the ridge, then level."""
-    dram = roofs["dram"].used if "dram" in roofs else None
-    lines, labels = [], []
+def _decades(values: Iterable[float]) -> list[float]:
+    """The powers of ten from under the least value to over the largest."""
+    logs = [math.log10(value) for value in values]
+    return [10.0**power for power in range(math.floor(min(logs)), math.ceil(max(logs) + 0.05) + 1)]
+
+
+def _log(decades: list[float], title: str, form: str) -> Spec:
+    """A logarithmic axis with a line a decade."""
+    return {
+        "type": "quantitative",
+        "scale": {"type": "log", "domain": [decades[0], decades[-1]], "nice": False},
+        "axis": {"title": title, "format": form, "values": decades},
+    }
+
+
+def _distinct(roofs: dict[str, Roof]) -> dict[str, Roof]:
+    """Compute roofs, those of one height under one name: `fp32, vector`."""
+    words: dict[float | None, list[str]] = {}
     for word, roof in roofs.items():
-        if word == "dram" or roof.used is None:
+        if word != "dram":
+            words.setdefault(roof.used, []).append(word)
+    return {", ".join(same): roofs[same[0]] for same in words.values()}
+
+
+def _roof_lines(
+    roofs: dict[str, Roof], ridges: dict[str, float], across: tuple[float, float], bottom: float
+) -> Iterator[Spec]:
+    """A broken line a dtype: up with DRAM bandwidth to the ridge, then level."""
+    low, high = across
+    dram = roofs["dram"].used if "dram" in roofs else None
+    lines: list[Spec] = []
+    labels: list[Spec] = []
+    for word, roof in _distinct(roofs).items():
+        if roof.used is None:
             continue
         kind = "measured" if roof.is_measured else "spec"
-        corners = (
-            [(low, low * dram), (ridges[word], roof.used)] if dram and word in ridges else [(low, roof.used)]
-        )
+        corners = [(low, low * dram), (roof.used / dram, roof.used)] if dram else [(low, roof.used)]
         lines += [
             {"roof": word, "x": x, "y": y, "order": n}
             for n, (x, y) in enumerate([*corners, (high, roof.used)])
         ]
         labels.append({"x": high, "y": roof.used, "text": f"{word} {si(roof.used, 'FLOP/s')} ({kind})"})
     if dram and labels:
-        labels.append({"x": low, "y": low * dram, "text": f"DRAM {si(dram, 'B/s')}", "left": True})
+        # Above the slanted roof there is room: no kernel can be there.
+        x = math.sqrt(max(low, bottom / dram) * min([high, *ridges.values()]))
+        kind = "measured" if roofs["dram"].is_measured else "spec"
+        labels.append({"x": x, "y": x * dram, "text": f"DRAM {si(dram, 'B/s')} ({kind})"})
     place = {"x": {"field": "x", "type": "quantitative"}, "y": {"field": "y", "type": "quantitative"}}
     if lines:
         yield {
             "data": {"values": lines},
-            "mark": {"type": "line", "strokeWidth": 1.5, "opacity": 0.7},
+            "mark": {"type": "line", "strokeWidth": 1.5, "opacity": 0.8, "clip": True},
             "encoding": {**place, "detail": {"field": "roof"}, "order": {"field": "order"}},
         }
-    for left in (False, True):
-        chosen = [label for label in labels if bool(label.get("left")) is left]
-        mark = {
-            "type": "text",
-            "align": "left" if left else "right",
-            "baseline": "bottom",
-            "dy": -3,
-            "dx": 14 if left else -2,
-        }
-        if chosen:
-            yield {"data": {"values": chosen}, "mark": mark, "encoding": {**place, "text": {"field": "text"}}}
+    if labels:
+        mark = {"type": "text", "align": "right", "baseline": "bottom", "dy": -3, "dx": -2, "clip": True}
+        yield {"data": {"values": labels}, "mark": mark, "encoding": {**place, "text": {"field": "text"}}}
 
 
 def _strip(strip: pd.DataFrame, dram: Roof | None) -> Figure:
-    axis = {"title": "DRAM bandwidth [byte/s]", "format": "~s", "tickCount": 6}
-    where = {"x": {"field": "bandwidth", "type": "quantitative", "scale": {"type": "log"}, "axis": axis}}
-    layers = [_points(_marks(strip), {**where, "y": {"value": 40}})]
+    marks = [mark for mark in _marks(strip) if mark["bandwidth"]]
+    top = [dram.used] if dram is not None and dram.used is not None else []
+    decades = _decades([*(mark["bandwidth"] for mark in marks), *top])
+    where = {"x": {"field": "bandwidth", **_log(decades, "DRAM bandwidth [byte/s]", "~s")}}
+    layers = [_points(marks, {**where, "y": {"value": 40}})]
     reading = f"Kernels that move bytes and do no modelled FLOPs hold {percent(float(strip['share'].sum()))} of the kernel time; they are placed by the bandwidth they reach"
     if dram is not None and dram.used is not None:
         layers.append(

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from tracekit.report.accounting import NS
-from tracekit.report.html.figure import Figure, Spec, chart, phase_colour, tip
+from tracekit.report.html.figure import Figure, Spec, chart, phase_colour, records_of, tip
 from tracekit.report.result import Result
 from tracekit.roofline.apply import column
 from tracekit.units import digits, duration, percent, plain
@@ -36,7 +36,7 @@ def step_rows(result: Result) -> list[Spec]:
     )
     dur = column(steps, "dur_ns")
     rows = []
-    for number, row in enumerate(steps.to_dict("records")):
+    for number, row in enumerate(records_of(steps)):
         rows.append(
             {
                 "step": int(row["step_id"]),
@@ -54,33 +54,33 @@ def step_rows(result: Result) -> list[Spec]:
 
 
 def _lane(row: Spec) -> str:
-    rank = "" if pd.isna(row["rank"]) else f"rank {row['rank']} "
-    return rank + ("host" if pd.isna(row["device"]) else f"device {row['device']}")
+    rank = "" if row["rank"] is None else f"rank {row['rank']} "
+    return rank + ("host" if row["device"] is None else f"device {row['device']}")
 
 
 def _detail(row: Spec) -> dict[str, str]:
     """What the panel says of a step; unknown figures are left out."""
     lines = {
         "phase": f"{row['phase']} (by {row['evidence']}, confidence {row['confidence']:.2f})",
-        "annotation": None if pd.isna(row["annotation"]) else plain(str(row["annotation"]), 200),
+        "annotation": None if row["annotation"] is None else plain(str(row["annotation"]), 200),
         "time": f"{duration(row['dur_ns'])}, device busy {duration(row['busy_ns'])}",
         "kernels": f"{row['n_kernels']}, {row['n_graph_launches']} graph launches",
         "prefill": _counts(row, "context"),
         "decode": _counts(row, "generation"),
-        "KV length": None if pd.isna(row["sum_k"]) else f"{row['sum_k']:,.0f} tokens in the batch",
+        "KV length": None if row["sum_k"] is None else f"{row['sum_k']:,.0f} tokens in the batch",
         "MFU, MBU": None
-        if pd.isna(row["mfu"]) and pd.isna(row["mbu"])
+        if row["mfu"] is None and row["mbu"] is None
         else f"{percent(row['mfu'])}, {percent(row['mbu'])}",
-        "flags": None if pd.isna(row["flags"]) else str(row["flags"]),
+        "flags": None if row["flags"] is None else str(row["flags"]),
     }
     return {name: text for name, text in lines.items() if text}
 
 
 def _counts(row: Spec, side: str) -> str | None:
     requests, tokens = row[f"{side}_requests"], row[f"{side}_tokens"]
-    if pd.isna(requests) or not requests:
+    if not requests:
         return None
-    return f"{requests} requests" + ("" if pd.isna(tokens) else f", {tokens:,} tokens")
+    return f"{requests} requests" + ("" if tokens is None else f", {tokens:,} tokens")
 
 
 def timeline_figures(result: Result, rows: list[Spec]) -> Iterator[Figure]:
@@ -101,7 +101,7 @@ def timeline_figures(result: Result, rows: list[Spec]) -> Iterator[Figure]:
             "time": duration(gap["dur_ns"]),
             "step": int(gap["step_id"]),
         }
-        for gap in shown.to_dict("records")
+        for gap in records_of(shown)
     ]
     bars = [{key: value for key, value in row.items() if key != "detail"} for row in rows]
     across: Spec = {
@@ -113,7 +113,15 @@ def timeline_figures(result: Result, rows: list[Spec]) -> Iterator[Figure]:
         {
             "data": {"values": bars},
             "params": [
-                {"name": "zoom", "select": {"type": "interval", "encodings": ["x"]}, "bind": "scales"}
+                {
+                    "name": "zoom",
+                    "select": {
+                        "type": "interval",
+                        "encodings": ["x"],
+                        "zoom": "wheel![event.ctrlKey || event.metaKey]",
+                    },
+                    "bind": "scales",
+                }
             ],
             "mark": {
                 "type": "bar",
@@ -125,7 +133,7 @@ def timeline_figures(result: Result, rows: list[Spec]) -> Iterator[Figure]:
             },
             "encoding": {
                 **across,
-                "color": phase_colour(),
+                "color": phase_colour(bars),
                 "tooltip": [
                     tip("step", "step"),
                     tip("phase", "phase"),
@@ -149,7 +157,7 @@ def timeline_figures(result: Result, rows: list[Spec]) -> Iterator[Figure]:
         )
     steps, idle = result.steps, float(result.gaps["dur_ns"].sum())
     reading = (
-        f"{len(steps)} steps take {duration(float(steps['dur_ns'].sum()))}, of which the device is idle "
+        f"{len(steps)} step{'s take' if len(steps) > 1 else ' takes'} {duration(float(steps['dur_ns'].sum()))}, of which the device is idle "
         f"{percent(idle / max(1.0, float(steps['dur_ns'].sum())))} (grey, above the bars)."
     )
     if len(steps) > MAX_STEPS:
@@ -157,7 +165,10 @@ def timeline_figures(result: Result, rows: list[Spec]) -> Iterator[Figure]:
     if len(result.gaps) > MAX_GAPS:
         reading += f" Of {len(result.gaps)} idle intervals the longest {MAX_GAPS} are drawn."
     yield Figure(
-        "timeline", "Steps and idle time", reading, chart(layers, height={"step": 64}, description=reading)
+        "timeline",
+        "Steps and idle time",
+        reading,
+        chart(layers, height=64 * len(set(lanes.values())), description=reading),
     )
 
 
@@ -186,7 +197,7 @@ def trend_figures(result: Result) -> Iterator[Figure]:
 
 def _line(known: pd.DataFrame, axis: str, field: str) -> Spec:
     return {
-        "data": {"values": known.to_dict("records")},
+        "data": {"values": records_of(known)},
         "mark": {"type": "line", "point": {"size": 14}, "color": "#0072b2"},
         "encoding": {
             "x": {
