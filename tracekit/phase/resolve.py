@@ -80,7 +80,7 @@ def _fill(
     """Give the steps without a stated phase the one that the evidence names."""
     stated = table["phase"].notna().to_numpy(dtype=bool)
     odd = _contradicted(table, kernels, found)
-    table = table.assign(flags=_with_flag(table["flags"], odd, "kernel_conflict"))
+    table = table.assign(flags=add_flag(table["flags"], odd, "kernel_conflict"))
     if stated.all():
         return table, Conflicts(odd, np.zeros(len(table), dtype=bool))
     facts = op_facts(capture, linked)
@@ -103,7 +103,7 @@ def _fill(
         phase=table["phase"].where(stated, won["phase"].where(won["phase"].notna(), str(Phase.UNKNOWN))),
         confidence=table["confidence"].where(stated, won["confidence"].fillna(0.0)).astype(float),
         evidence=table["evidence"].where(stated, won["evidence"].where(won["phase"].notna(), "none")),
-        flags=_with_flag(table["flags"], split, "evidence_conflict"),
+        flags=add_flag(table["flags"], split, "evidence_conflict"),
     )
     return table, Conflicts(odd, split)
 
@@ -118,7 +118,8 @@ def _contradicted(table: pd.DataFrame, kernels: pd.DataFrame, found: Attribution
     return np.isin(table.index, against.unique())
 
 
-def _with_flag(flags: pd.Series, at: Flags, word: str) -> pd.Series:
+def add_flag(flags: pd.Series, at: Flags, word: str) -> pd.Series:
+    """The comma-separated flags with a word added to some rows."""
     added = flags.where(flags == "", flags + ",") + word
     return flags.where(~at, added)
 

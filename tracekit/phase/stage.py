@@ -17,11 +17,11 @@ from tracekit.phase.attribute import (
 )
 from tracekit.phase.engine import how_to_record, recognise
 from tracekit.phase.grammar import COUNTS, rules
-from tracekit.phase.hosts import locate
-from tracekit.phase.resolve import Resolved, resolve
+from tracekit.phase.hosts import Flags, locate
+from tracekit.phase.resolve import Resolved, add_flag, resolve
 from tracekit.phase.steps import Marks, inner_spans, read_marks
 from tracekit.phase.sums import SIDES, complete, request_sums, to_integers
-from tracekit.phase.windows import graph_launches, windows
+from tracekit.phase.windows import cut_off, graph_launches, windows
 from tracekit.tables import STEPS, Capture, Linked, Phase, QualityNote
 
 Texts = npt.NDArray[np.object_]
@@ -93,7 +93,7 @@ def _steps_table(
         rank=pd.array([capture.info.rank] * len(steps), dtype="Int32"),
         engine=table["engine"] if engine is None else engine,
         phase=table["phase"].where(~idle, str(Phase.OTHER)),
-        flags=_step_flags(table["flags"], window),
+        flags=_step_flags(table["flags"], window, cut_off(capture, steps)),
         n_graph_launches=graph_launches(capture, steps),
     )
     for side in SIDES:
@@ -102,11 +102,10 @@ def _steps_table(
     return whole
 
 
-def _step_flags(flags: pd.Series, window: pd.DataFrame) -> pd.Series:
-    bare = (window["n_kernels"] == 0) & ~flags.str.contains("empty")
-    return flags.where(~bare, flags.where(flags == "", flags + ",") + "no_kernels").where(
-        lambda text: text != "", None
-    )
+def _step_flags(flags: pd.Series, window: pd.DataFrame, partial: Flags) -> pd.Series:
+    bare = ((window["n_kernels"] == 0) & ~flags.str.contains("empty")).to_numpy(dtype=bool)
+    full = add_flag(add_flag(flags, bare, "no_kernels"), partial & ~bare, "partial")
+    return full.where(full != "", None)
 
 
 def _label_kernels(kernels: pd.DataFrame, marks: Marks, resolved: Resolved, rank: Ints) -> pd.DataFrame:

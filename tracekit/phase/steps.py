@@ -106,7 +106,7 @@ def _counts(readings: list[Reading]) -> pd.DataFrame:
 
 
 def _text(reading: Reading, name: str) -> str | None:
-    return None if reading.kind in FRAME_KINDS else name
+    return None if reading.kind in FRAME_KINDS or not name else name
 
 
 def _evidence(reading: Reading) -> str:

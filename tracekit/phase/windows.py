@@ -5,9 +5,11 @@ import pandas as pd
 
 from tracekit.intervals import Ints
 from tracekit.phase.attribute import Attribution
-from tracekit.phase.hosts import Spans, locate
+from tracekit.phase.hosts import Flags, Spans, locate
 from tracekit.tables import Capture, Kind
 
+KERNEL_LAUNCH = r"Launch(?:Cooperative)?Kernel|ModuleLaunch|GraphLaunch"
+LOST_SHARE = 0.05
 GRAPH_LAUNCH = r"^(?:cuda|hip)GraphLaunch"
 
 
@@ -57,6 +59,23 @@ def graph_launches(capture: Capture, steps: Spans) -> Ints:
     thread = calls["thread"].to_numpy(dtype=np.int64)[replay]
     at, _ = locate(steps, thread, calls["ts_ns"].to_numpy(dtype=np.int64)[replay])
     return _tally(at[at >= 0], len(steps))
+
+
+def cut_off(capture: Capture, steps: Spans) -> Flags:
+    """Steps of which the window lost work: launches whose kernels are not in the capture.
+
+    A few launches have no device row in any capture (empty grids, records that were dropped).
+    """
+    calls = capture.runtime_calls
+    launch = calls["name"].astype("str").str.contains(KERNEL_LAUNCH, regex=True).to_numpy(dtype=bool)
+    ran = calls["correlation"].isin(capture.device_events["correlation"].dropna()).to_numpy(dtype=bool)
+    at, _ = locate(
+        steps,
+        calls["thread"].to_numpy(dtype=np.int64)[launch],
+        calls["ts_ns"].to_numpy(dtype=np.int64)[launch],
+    )
+    lost = _tally(at[(at >= 0) & ~ran[launch]], len(steps))
+    return np.asarray(lost > LOST_SHARE * _tally(at[at >= 0], len(steps)), dtype=bool)
 
 
 def _tally(steps: Ints, count: int) -> Ints:
