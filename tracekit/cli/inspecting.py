@@ -4,6 +4,9 @@ from typing import Any
 
 from tracekit.cli.options import Captures, Data, Json, choices, finish, reading
 
+_SHOWN = 20
+"""Steps that the text names one by one."""
+
 
 def inspect(captures: Captures, as_json: Json = False, data: Data = None) -> None:
     """Say what is in each capture: events, kernels, times, steps, device, and what is damaged or missing."""
@@ -30,14 +33,18 @@ def _text(capture: dict[str, Any]) -> str:
         f"  kernels {duration(times['kernel_sum'])}, device busy {duration(times['gpu_union'])} of {duration(times['gpu_span'])}",
     ]
     lines += [f"  ! {note['code']} ({note['count']}): {note['message']}" for note in capture["quality"]]
-    lines += [
-        f"  step {step['phase']}: {step['n_kernels']} kernels, {duration(step['kernel_sum_ns'])} ({step['evidence']})"
-        for step in capture["steps"][:20]
-    ]
-    if len(capture["steps"]) > len(capture["steps"][:20]):
-        lines.append(f"  ... and {len(capture['steps']) - 20} more steps")
+    for key, what in (("steps", "step"), ("inferred_steps", "inferred step")):
+        lines += [_step(what, step) for step in capture[key][:_SHOWN]]
+        if len(capture[key]) > _SHOWN:
+            lines.append(f"  ... and {len(capture[key]) - _SHOWN} more")
     lines += [
         f"  {duration(row['sum_ns']):>9}  {row['count']:>6} x  {plain(row['name'], 100)}"
         for row in capture["top_kernels"]
     ]
     return "\n".join(lines)
+
+
+def _step(what: str, step: dict[str, Any]) -> str:
+    from tracekit.units import duration
+
+    return f"  {what} {step['phase']}: {step['n_kernels']} kernels, {duration(step['kernel_sum_ns'])} ({step['evidence']})"

@@ -56,7 +56,8 @@ def _capture(part: Loaded, options: Options) -> dict[str, Any]:
         "counts": _counts(part, linked),
         "time_ns": _times(linked.kernels),
         "top_kernels": _top(linked.kernels),
-        "steps": _steps(phased.kernels, phased.steps),
+        "steps": _steps(phased.kernels, phased.steps[phased.steps["annotation"].notna()]),
+        "inferred_steps": _steps(phased.kernels, phased.steps[phased.steps["annotation"].isna()]),
         "quality": [{"code": note.code, "count": note.count, "message": note.message} for note in notes],
     }
 
