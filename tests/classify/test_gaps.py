@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tracekit.classify import find_gaps
@@ -185,6 +185,7 @@ def test_each_device_has_its_own_gaps() -> None:
     assert list(gaps(rows)["device"]) == [0]
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, 500), st.integers(1, 40), st.sampled_from([7, 9])), min_size=1, max_size=25

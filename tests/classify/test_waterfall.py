@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tracekit.classify.case import own_time
@@ -66,6 +66,7 @@ def test_a_kernel_above_its_roof_has_no_negative_excess() -> None:
     assert parts([kernel(0, 100, 130)]) == {("roof", "bound"): 100}
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(

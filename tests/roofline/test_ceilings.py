@@ -75,6 +75,18 @@ def test_a_capture_folders_calibration_is_taken_with_its_method() -> None:
     assert h200.peak("fp8") == device_ceilings(ROWS["h200-sxm"]).peak("fp8")
 
 
+def test_a_cpus_calibration_names_it_and_gives_its_cache() -> None:
+    found = MeasuredCeilings(
+        device={"kind": "cpu", "name": "Some CPU", "llc_bytes": 32 * 2**20},
+        peaks={"fp32": {"flops_per_s": 28e9}},
+        dram={"copy_bytes_per_s": 10.3e9, "read_bytes_per_s": 12e9},
+        launch_overhead_ns=9_000,
+        method="best of 5",
+    )
+    cpu = with_calibration(Ceilings(), found)
+    assert (cpu.device, cpu.l2_bytes, cpu.dram.used) == ("Some CPU", 32 * 2**20, 12e9)
+
+
 @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), True, "fast"])
 def test_a_measurement_that_is_no_rate_is_refused(value) -> None:  # noqa: ANN001 - wrong types are the point
     with pytest.raises(CaptureError, match="bf16"):

@@ -63,7 +63,7 @@ def collectives(s: Signals) -> Verdict:
 def l2_resident(s: Signals) -> Verdict:
     """More than the DRAM roof with a working set that fits the L2: the bytes never came from DRAM."""
     where = (s.dram > ABOVE) & ~s.is_compute & ~s.dram_hw & (s.working_set < _L2_RESIDENT * s.l2)
-    return Verdict(where, Bottleneck.L2, 0.6, shares(s, "; the working set fits the L2"))
+    return Verdict(where, Bottleneck.L2, 0.6, shares(s, "; the working set fits the cache"))
 
 
 def above_roof(s: Signals) -> Verdict:

@@ -113,16 +113,27 @@ def with_measured(
 def with_calibration(base: Ceilings, found: MeasuredCeilings) -> Ceilings:
     """The ceilings with those of a `ceilings.json`; its method is the source that a report shows.
 
+    Where no device row is known (a CPU), the machine's name and last-level cache are taken from it too.
+
     Raises:
         CaptureError: It holds a figure that is no rate.
     """
-    return with_measured(
+    measured = with_measured(
         base,
         flops_per_s=found.flops_per_s(),
         dram_bytes_per_s=found.dram_bytes_per_s(),
         host_link_bytes_per_s=max(found.host_link.values(), default=None),
         launch_floor_ns=found.launch_overhead_ns,
         source=found.method,
+    )
+    cache = found.device.get("llc_bytes")
+    name = found.device.get("name")
+    return replace(
+        measured,
+        device=measured.device or (name if isinstance(name, str) else None),
+        l2_bytes=float(cache)
+        if measured.l2_bytes is None and isinstance(cache, (int, float))
+        else measured.l2_bytes,
     )
 
 
