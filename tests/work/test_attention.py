@@ -46,6 +46,7 @@ CASES = [
     ("aten::_flash_attention_forward bf16[15,2,8] bf16[15,2,8] bf16[15,2,8] int32[4] int32[4] =5 =5 =0. =False", 4 * 2 * 8 * 75, 4 * 240 * 2, 960),
     # A paged cache shows its capacity, never the used length.
     ("vllm::unified_attention_with_output bf16[32,64,64] bf16[32,8,64] bf16[32,8,64] bf16[32,64,64]", None, None, 0),
+    ("_C::cpu_attention_with_kv_cache fp32[4,8,64] fp32[100,2,16,64] fp32[100,2,16,64] fp32[4,8,64] int32[3] int32[2]", None, None, 0),
     ("_vllm_fa3_C::fwd bf16[32,64,64] bf16[1000,16,8,64] bf16[1000,16,8,64]", None, None, 0),
 ]  # fmt: skip
 

@@ -137,6 +137,7 @@ CASES = [
     ("vllm::reduce_scatter fp32[8,16] =0 =4 -", 96, 128 * 4 + 32 * 4),
     ("c10d::_allgather_base_ bf16[8,25136] bf16[1,25136] - =False =-1", 0, 9 * 25_136 * 2),
     ("c10d::_reduce_scatter_base_ bf16[1,16] bf16[8,16] - - =False =-1", 112, (128 + 16) * 2),
+    ("c10d::alltoall_base_ bf16[8,16] bf16[8,16] - - -", None, 2 * 128 * 2),
     # torch.compile: words of the name an element, outer tensors once; a table counts as what is picked from it.
     ("triton_poi_fused__unsafe_view_mul_silu_2 bf16[8,4096,8192] bf16[32768,8192] =268435456", 5 * 268_435_456, 2 * 268_435_456 * 2),
     ("triton_red_fused_add_mean_mul_pow_rsqrt_0 bf16[8,4096,2048] bf16[2048] bf16[8,4096,2048] =32768 =2048", 5 * 67_108_864, (2 * 67_108_864 + 2048) * 2),

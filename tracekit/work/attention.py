@@ -268,6 +268,16 @@ def paged_ragged(call: OpCall) -> OpWork | None:
     return OpWork(None, None, q.dtype, q.dtype, heads=_heads(q, k, v, k.item))
 
 
+@model("_C::cpu_attention_with_kv_cache", kind=OpKind.ATTENTION)
+def cpu_attention(call: OpCall) -> OpWork | None:
+    """`_C::cpu_attention_with_kv_cache(q[T, h, d], k_cache[blocks, hkv, size, d], v_cache, out, ...)`."""
+    q, k = call.tensor(0), call.tensor(1)
+    if q is None or k is None or len(q.shape) != 3 or len(k.shape) != _RANK:  # noqa: PLR2004 - [T, h, d]
+        return None
+    heads = Heads(q.shape[1], k.shape[1], q.shape[2], q.shape[2], q.item, k.item)
+    return OpWork(None, None, q.dtype, q.dtype, heads=heads)
+
+
 @model("_C::paged_attention_v1", "_C::paged_attention_v2", "_rocm_C::paged_attention", kind=OpKind.ATTENTION)
 def paged_decode(call: OpCall) -> OpWork | None:
     """`_C::paged_attention_v1(out[B, h, d], [exp_sums, max_logits, tmp,] q, k_cache[blocks, hkv, d/x, size, x], ...)`."""

@@ -100,3 +100,38 @@ def reduce_scatter_base(call: OpCall) -> OpWork | None:
     if out is None or x is None:
         return None
     return exchanged(x, out.bytes, flops=float(max(0, x.numel - out.numel)))
+
+
+def _listed(call: OpCall, position: int) -> float | None:
+    """Bytes of a tensor or of a tensor list at a position; None where neither was recorded."""
+    tensor = call.tensor(position)
+    if tensor is not None:
+        return float(tensor.bytes)
+    shapes = call.shapes(position)
+    if not shapes or call.list_type is None:
+        return None
+    return float(sum(Tensor(shape, call.list_type).bytes for shape in shapes))
+
+
+@model("c10d::allreduce_", "c10d::allreduce_coalesced_", kind=OpKind.COLLECTIVE)
+def c10d_all_reduce(call: OpCall) -> OpWork | None:
+    """`c10d::allreduce_(tensors, group, ...)`: as all_reduce over a list, whose element type is `OpCall.list_type`."""
+    size = _listed(call, 0)
+    return None if size is None else OpWork(None, 2.0 * size, call.list_type, "vector")
+
+
+@model(
+    "c10d::allgather_",
+    "c10d::allgather_into_tensor_coalesced_",
+    "c10d::reduce_scatter_",
+    "c10d::reduce_scatter_tensor_coalesced_",
+    "c10d::alltoall_",
+    "c10d::alltoall_base_",
+    kind=OpKind.COLLECTIVE,
+)
+def c10d_exchange(call: OpCall) -> OpWork | None:
+    """`c10d::alltoall_base_(outputs, inputs, group, ...)`: inputs read, outputs written; additions, if any, are not counted."""
+    outputs, inputs = _listed(call, 0), _listed(call, 1)
+    if outputs is None or inputs is None:
+        return None
+    return OpWork(None, outputs + inputs, call.list_type, "vector")

@@ -35,6 +35,7 @@ def _item(tensor: Tensor | None) -> int | None:
     "_C_cache_ops::reshape_and_cache_flash",
     "sglang::store_cache",
     "_rocm_C::reshape_and_cache",
+    "_C::cpu_attn_reshape_and_cache",
     kind=OpKind.KV_WRITE,
 )
 def reshape_and_cache(call: OpCall) -> OpWork | None:

@@ -18,6 +18,7 @@ _CACHE_AT = {
     "_C_cache_ops::reshape_and_cache_flash": 2,
     "_C_cache_ops::concat_and_cache_mla": 2,
     "sglang::store_cache": 2,
+    "_C::cpu_attn_reshape_and_cache": 2,
 }
 
 
