@@ -198,6 +198,29 @@ def test_without_sums_paged_attention_is_unknown() -> None:
     assert work["dtype"].iloc[0] == "bf16"
 
 
+def attention_times(*durations: int) -> pd.DataFrame:
+    heads = [[4, 2, 8], [4, 1, 8], [4, 1, 8], [4, 2, 8]]
+    calls = [("vllm::unified_attention_with_output", heads, ["c10::BFloat16"] * 4)] * len(durations)
+    steps = pd.DataFrame(
+        {"step_id": [7], "sum_q": [4.0], "sum_k": [100.0], "sum_qq": [4.0], "sum_qk": [100.0]}
+    )
+    rows = [(at, duration, "kernel") for at, duration in enumerate(durations)]
+    return run(rows, [-1] * len(durations), calls, steps, step_id=7)
+
+
+def test_layers_that_are_far_faster_than_the_others_did_not_see_all_keys() -> None:
+    work = attention_times(100, 20, 104, 22)
+    assert listed(work.flops) == [6400, None, 6400, None]
+    assert listed(work.kv_bytes) == [3200, None, 3200, None]
+    assert listed(work.flops_source) == ["annotation", None, "annotation", None]
+    assert listed(work["flags"]) == [None, "windowed_attention", None, "windowed_attention"]
+
+
+def test_times_of_one_group_or_one_outlier_stay() -> None:
+    assert listed(attention_times(100, 90, 104, 120).flops) == [6400] * 4
+    assert listed(attention_times(100, 20, 104, 120).flops) == [6400] * 4
+
+
 def test_copies_and_fills_are_counted_by_their_bytes() -> None:
     rows = [
         (None, 1, "memcpy"),

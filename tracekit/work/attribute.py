@@ -13,6 +13,7 @@ from tracekit.work.known import COLUMNS, TEXT
 from tracekit.work.owners import Owners, find_owners
 from tracekit.work.registered import NOTHING, OpKind
 from tracekit.work.signed import Signed, evaluate_signatures
+from tracekit.work.windows import forget_windowed
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -100,7 +101,8 @@ def model_work(
     An op's work goes to its main kernel: the longest of a family that fits the op, else the longest. Its other
     kernels do no useful work of their own (0 FLOP) and their bytes are unknown. Copies and fills are counted by
     their recorded bytes: device to device read and written, host copies and fills once. Attention whose key
-    lengths are device data is completed from the sums of its step.
+    lengths are device data is completed from the sums of its step, save for layers whose times say that they
+    are windowed.
 
     Args:
         kernels: LINKED rows; `family`, `name_dtype` and `step_id` are used where present.
@@ -126,7 +128,7 @@ def model_work(
     _transfers(columns, kernels)
     name_types(columns, kernels)
     kept = kernels.drop(columns=[name for name in COLUMNS if name in kernels])
-    return pd.concat([kept, columns.frame(kernels.index)], axis=1)
+    return forget_windowed(pd.concat([kept, columns.frame(kernels.index)], axis=1))
 
 
 def _sources(ops: pd.DataFrame, owners: Owners, source: WorkSource) -> npt.NDArray[np.object_]:
