@@ -21,6 +21,8 @@ EAGER_ATTENTION = re.compile(r"^aten::softmax$")  # of scores [B, H, q, k], wher
 LINEAR = re.compile(r"^(?:aten::(?:mm|addmm|linear|matmul)|\w+::\w*(?:gemm|_mm)\w*)$")
 VOCABULARY = 8192  # an output this wide and much wider than the input is the language-model head
 HEAD_RATIO = 4
+SAMPLER = re.compile(r"argmax|multinomial")  # over [rows, words]
+SAMPLED_RANK, LEAST_WORDS = 2, 256
 BATCHED_RANK = 4
 MAX_TEXT = 4096
 
@@ -76,6 +78,8 @@ def _said(op: str, shapes: list[tuple[int, ...]], first: tuple[int, ...]) -> Ite
         matrices = [shape for shape in shapes if len(shape) > 1]
         if len(matrices) > 1 and max(matrices[1]) >= max(VOCABULARY, HEAD_RATIO * min(matrices[1])):
             yield "logits", _product(matrices[0][:-1])
+    if SAMPLER.search(op) and len(first) == SAMPLED_RANK and first[1] >= LEAST_WORDS:
+        yield "logits", first[0]
     if len(first) > 1 and first[1:] == (1,):
         yield "column", first[0]
     if len(first) == 1:

@@ -16,7 +16,7 @@ from tracekit.tables import Capture, Linked
 
 # Ops that a forward pass begins with, and ops that pick the next token.
 EMBEDDING = re.compile(r"^aten::embedding$")
-SAMPLING = re.compile(r"^aten::(?:argmax|multinomial|exponential_)$|(?:^|[:_])sampl(?!er)")
+SAMPLING = re.compile(r"^aten::(?:multinomial|exponential_)$|argmax|(?:^|[:_])sampl(?!er)")
 # Kernels that only a language model launches: they write a KV cache, rotate positions, route tokens to experts.
 LANGUAGE_FAMILIES = ("kv", "rope", "moe.", "attn.mla", "attn.meta", "ssm")
 LARGE_GRAPH = 30  # kernels of one replay: more than one layer's piece, fewer than the smallest whole decoder

@@ -8,12 +8,13 @@ from collections.abc import Iterable
 from pathlib import PurePath
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from tracekit.intervals import Ints
 from tracekit.phase.attribute import Attribution
 from tracekit.phase.grammar import Rule, read_name
-from tracekit.phase.hosts import Spans, locate
+from tracekit.phase.hosts import Flags, Spans, locate
 from tracekit.phase.steps import Marks
 from tracekit.tables import Kind, Phase
 
@@ -25,6 +26,8 @@ HINT_SHARE = 0.002
 STRONG_HINT = 0.8  # hints at least this strong, for both phases, make a step mixed
 WHOLE_REPLAYS, WHOLE_SHARE = 2, 0.8  # a decode replays one graph, or two, that hold nearly all of its kernels
 PIECES = 4  # more replays than this are the pieces between eager attention
+IDLE = 4.0
+Floats = npt.NDArray[np.float64]
 VOTES = {"step": "int64", "phase": "object", "confidence": "float64", "word": "object"}
 
 
@@ -109,33 +112,56 @@ def by_token_rows(facts: pd.DataFrame, steps: Spans) -> pd.DataFrame:
     """Tokens in the layers against rows of the language-model head, one a request.
 
     As many tokens as rows is a decode; more tokens for one request is a prefill. With several requests
-    the tokens sampled in the last step, which an asynchronous engine copies in, tell prefill from mixed.
+    the tokens sampled in the last step, which an asynchronous engine copies in, tell prefill from mixed; where
+    none are copied, a step right after another is likely mixed, since a scheduler goes on with what runs.
     """
     tokens = _of_steps(facts, "tokens", steps)
-    rows = _of_steps(facts, "logits", steps)
+    rows = _of_steps(facts, "logits", steps, after=True)
     carried = _carried(facts, steps)
     more, several = tokens > rows, rows > 1
     carrying = np.nan_to_num(carried) > 0
+    open_ = more & several & ~carrying
+    follows = _follows(facts, steps)
     votes = [
         (tokens == rows, Phase.DECODE, 0.9),
         (more & (rows == 1), Phase.PREFILL, 0.85),
         (more & several & carrying & (carried < rows), Phase.MIXED, 0.85),
         (more & several & carrying & (carried == rows), Phase.VERIFY, 0.5),
-        (more & several & ~carrying, Phase.PREFILL, 0.5),
+        (open_ & follows, Phase.MIXED, 0.65),
+        (open_ & ~follows, Phase.PREFILL, 0.65),
         (np.isnan(tokens) & carrying & (carried == rows), Phase.DECODE, 0.75),
     ]
     return gather(vote(np.flatnonzero(at), phase, sure, "token_shapes") for at, phase, sure in votes)
 
 
-def _of_steps(facts: pd.DataFrame, name: str, steps: Spans) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """The largest value of a fact in each step; NaN where it has none."""
+def _follows(facts: pd.DataFrame, steps: Spans) -> Flags:
+    """Steps that begin right after another: a scheduler runs the requests of that one on.
+
+    After a pause, `IDLE` times the usual gap, it had none left.
+    """
+    at, _ = locate(steps, facts["thread"].to_numpy(np.int64), facts["ts_ns"].to_numpy(np.int64))
+    times = (
+        facts.assign(step=at)[at >= 0].groupby("step")["ts_ns"].agg(["min", "max"]).reindex(range(len(steps)))
+    )
+    gap = times["min"].astype(float) - times["max"].astype(float).shift()
+    same = (
+        np.concatenate(([False], steps.thread[1:] == steps.thread[:-1]))
+        if len(steps)
+        else np.zeros(0, dtype=bool)
+    )
+    return np.asarray(same & (gap <= IDLE * gap[same].median()), dtype=bool)
+
+
+def _of_steps(facts: pd.DataFrame, name: str, steps: Spans, *, after: bool = False) -> Floats:
+    """The largest value of a fact in each step, or also after it; NaN where it has none."""
     known = facts[facts[name].notna()]
-    at, _ = locate(steps, known["thread"].to_numpy(np.int64), known["ts_ns"].to_numpy(np.int64))
+    inside, before = locate(steps, known["thread"].to_numpy(np.int64), known["ts_ns"].to_numpy(np.int64))
+    at = before if after else inside
     largest = known.assign(step=at)[at >= 0].groupby("step")[name].max()
     return largest.reindex(range(len(steps))).to_numpy(dtype=float)
 
 
-def _carried(facts: pd.DataFrame, steps: Spans) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _carried(facts: pd.DataFrame, steps: Spans) -> Floats:
     """Tokens copied from the last step's samples: a column [n, 1] selected, then copied as [n]."""
     top = facts[(facts["depth"] == 0) & facts["name"].isin(["aten::select", "aten::copy_"])]
     follows = (
