@@ -11,12 +11,15 @@ from tracekit.tables.capture import (
     DeviceProperties,
     QualityNote,
 )
+from tracekit.tables.counters import COUNTER_LAUNCHES, COUNTER_VALUES, Counters
 from tracekit.tables.linked import LINKED, OP_TREE, Linked
 from tracekit.tables.public import GAPS, KERNELS, PUBLIC, QUALITY, STEPS
 from tracekit.tables.schema import Column, Table
 from tracekit.tables.words import LLM_PHASES, Bottleneck, GapCause, HwStatus, Kind, Phase, Role, WorkSource
 
 __all__ = [
+    "COUNTER_LAUNCHES",
+    "COUNTER_VALUES",
     "DEVICE_EVENTS",
     "GAPS",
     "KERNELS",
@@ -34,6 +37,7 @@ __all__ = [
     "Capture",
     "CaptureInfo",
     "Column",
+    "Counters",
     "DeviceProperties",
     "GapCause",
     "HwStatus",

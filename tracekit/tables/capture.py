@@ -4,6 +4,9 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
+from tracekit.errors import TableError
+from tracekit.tables.codes import CODES
+from tracekit.tables.counters import Counters
 from tracekit.tables.schema import Column, Table
 from tracekit.tables.words import Kind
 
@@ -71,12 +74,20 @@ class DeviceProperties:
 
 @dataclass(frozen=True, slots=True)
 class QualityNote:
-    """A thing repaired, dropped or missing: becomes a row of the quality table."""
+    """A thing repaired, dropped or missing: becomes a row of the quality table.
+
+    Raises:
+        TableError: The code is not declared in `tracekit.tables.codes`.
+    """
 
     code: str
     count: int
     message: str
     time_ns: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.code not in CODES:
+            raise TableError("quality", "code", f"{self.code!r} is not declared in tracekit/tables/codes.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +131,7 @@ class Capture:
         frames: RANGES: Python frames that a rule asks for; the rest are counted, not kept.
         threads: (process, thread) text labels by thread index.
         quality: What was repaired, dropped or missing.
+        counters: Hardware counters, where the capture holds some.
     """
 
     info: CaptureInfo
@@ -131,3 +143,4 @@ class Capture:
     frames: pd.DataFrame
     threads: tuple[tuple[str, str], ...] = ()
     quality: tuple[QualityNote, ...] = ()
+    counters: Counters | None = None

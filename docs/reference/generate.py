@@ -1,0 +1,80 @@
+"""Makes the reference pages from the code: each function returns the Markdown that a page holds between cog's marks."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+
+from tracekit import errors
+from tracekit.registry import rows
+from tracekit.tables import PUBLIC
+from tracekit.tables.codes import CODES
+from tracekit.tables.words import Bottleneck, GapCause, HwStatus, Kind, Phase, WorkSource
+
+COMMANDS = ("collect", "report", "inspect", "kernels", "devices")
+
+
+def table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
+    """A Markdown table; bars inside cells are escaped."""
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in body]
+    return "\n".join(lines)
+
+
+def tables() -> str:
+    """Every public table, column by column."""
+    parts = []
+    for one in PUBLIC:
+        body = [(f"`{c.name}`", c.type, c.unit or "-", "yes" if c.null else "no", c.doc) for c in one.columns]
+        parts += [f"## {one.name}", "", table(("column", "type", "unit", "null", "meaning"), body), ""]
+    return "\n".join(parts).rstrip()
+
+
+def words() -> str:
+    """The words that text columns may hold."""
+    listed = (Kind, Phase, Bottleneck, WorkSource, HwStatus, GapCause)
+    return table(
+        ("enumeration", "words"), [(e.__name__, ", ".join(f"`{word}`" for word in e)) for e in listed]
+    )
+
+
+def quality() -> str:
+    """Every quality code with its meaning and what to do."""
+    return table(
+        ("code", "what it means", "what to do"), [(f"`{code}`", *text) for code, text in CODES.items()]
+    )
+
+
+def error_tree() -> str:
+    """The error classes with exit code and code word."""
+    kinds = [
+        kind
+        for kind in vars(errors).values()
+        if isinstance(kind, type) and issubclass(kind, errors.TracekitError)
+    ]
+    body = [
+        (f"`{k.__name__}`", f"`{k.code}`", str(k.exit_code), (k.__doc__ or "").split("\n")[0]) for k in kinds
+    ]
+    return table(("error", "code", "exit code", "meaning"), body)
+
+
+def cli() -> str:
+    """The help of every command."""
+    parts = []
+    for name in COMMANDS:
+        environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
+        command = [sys.executable, "-m", "tracekit", name, "--help"]
+        text = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+        plain = re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE).strip("\n")
+        parts += [f"## tracekit {name}", "", "```text", plain, "```", ""]
+    return "\n".join(parts).rstrip()
+
+
+def families() -> str:
+    """The kernel families, in matching order."""
+    body = [
+        (f"`{row.key}`", (row.texts("examples") or (row.values.get("example", ""),))[0][:80])
+        for row in rows("kernels")
+    ]
+    return table(("rule", "example"), [(key, f"`{example}`") for key, example in body])

@@ -1,0 +1,131 @@
+"""The codes of the quality table: each stable, each with what it means and what to do."""
+
+CODES: dict[str, tuple[str, str]] = {
+    # the bytes
+    "bom": ("a byte order mark stands before the JSON", "nothing: it was skipped"),
+    "utf16": ("the file is UTF-16", "nothing: it was transcoded; PowerShell's redirection writes it"),
+    "gzip_truncated": ("the gzip data ends early", "let the recorder finish; copy the file again"),
+    "gzip_damaged": ("the gzip data is damaged", "copy the file again; what decoded before was kept"),
+    "gzip_checksum": (
+        "the gzip checksum does not match",
+        "copy the file again; some of the data may be wrong",
+    ),
+    "gzip_trailing": ("bytes follow the gzip data", "nothing: they were ignored"),
+    "truncated": ("the file ends inside the events", "let the recorder finish; complete events were kept"),
+    "event_array": (
+        "a bare array of events, without metadata",
+        "give the whole trace if there is one: device and options are unknown",
+    ),
+    "unclosed_array": (
+        "a bare array that never closes",
+        "nothing: viewers allow it; complete events were kept",
+    ),
+    "second_document": (
+        "further traces follow in the same file",
+        "several ranks wrote one file: record one file a rank",
+    ),
+    "trailing_junk": ("bytes follow the trace", "nothing: they were ignored"),
+    "metadata_damaged": (
+        "the fields around the events are not valid JSON",
+        "check device and options: what could be told was kept",
+    ),
+    "unreadable_events": (
+        "events that no repair made valid JSON were dropped",
+        "record again if they are many",
+    ),
+    "not_a_number": ("NaN, Infinity or N/A instead of values", "nothing: they were read as absent"),
+    "bad_utf8": ("bytes that are not UTF-8 in a text", "nothing: they were replaced"),
+    "lone_backslash": ("backslashes that escape nothing", "nothing: they were taken literally"),
+    "control_characters": ("raw control characters inside texts", "nothing: they became spaces"),
+    "trailing_comma": ("commas before a closing bracket", "nothing: they were dropped"),
+    "inner_quotes": ("unescaped quotes inside a name", "keep quotes out of record_function names"),
+    # the events
+    "bad_time": ("events without a usable time", "they were kept out; many of them mean a damaged recording"),
+    "unknown_category": (
+        "events of unknown categories were left out",
+        "tell the project which recorder wrote them",
+    ),
+    "paired_events": ("begin and end events were joined", "nothing"),
+    "unpaired_events": ("begin or end events without a partner", "they were left out"),
+    "absurd_duration": ("device events of an hour and more", "overflows, kept out: record again"),
+    "ts_zero": (
+        "device events at the clock's zero",
+        "they lost their time and were kept out; a shorter window helps",
+    ),
+    "outside_window": ("device events far outside the recording", "they were kept out"),
+    "overrun": (
+        "device events that overran their successor on the stream",
+        "they were cut at its start; look at them before you believe them",
+    ),
+    "suspect_duration": (
+        "device events of a second and more among microseconds",
+        "look at them before you believe a sum",
+    ),
+    # what is missing, and what is inflated
+    "no_kernels": (
+        "a GPU is listed and no GPU work was recorded",
+        "check that the process may use CUPTI or roctracer; record again",
+    ),
+    "unlinked": (
+        "device events without a launch record",
+        "start the window before the work: they were launched before it, or records were lost",
+    ),
+    "before_window": (
+        "kernels launched before the window",
+        "their phase is unknown; start the window earlier",
+    ),
+    "graph_records_lost": (
+        "graphs were replayed and none of their kernels recorded",
+        "do not believe decode numbers of this trace; use a newer profiler, or run without graphs",
+    ),
+    "capture_trace": (
+        "launches without kernels: a graph's capture",
+        "give it with --donor beside the trace of the replay",
+    ),
+    "kernel_before_launch": (
+        "device events start before their launch",
+        "do not trust launch latencies: clocks disagree",
+    ),
+    "stream_overlap": (
+        "kernels overlap on one stream",
+        "nothing where kernels use programmatic dependent launch: busy time is a union",
+    ),
+    "recorder_overhead": (
+        "the recorder inflates host time",
+        "record times without stacks, shapes and memory; take shapes in a second pass",
+    ),
+    "one_rank_of_many": (
+        "one rank of a larger job",
+        "give the other ranks too: waiting for them cannot be told apart",
+    ),
+    "steps_without_kernels": (
+        "steps with tokens and no kernel",
+        "device records cover a part of the window: shorten it",
+    ),
+    "shapes_unaligned": (
+        "ops without a twin in the shape pass",
+        "collect again: the two passes did not do the same work",
+    ),
+    # what was inferred
+    "no_steps": ("no step was found", "record with annotations: the line says how"),
+    "steps_inferred": (
+        "steps carry no annotation and were inferred",
+        "record with annotations: the line says how",
+    ),
+    "step_phase_unknown": ("steps whose phase nothing tells", "record with annotations: the line says how"),
+    "phase_unknown": (
+        "kernels whose phase nothing tells",
+        "record with annotations, or give the whole window",
+    ),
+    "training": ("kernels of backward or optimizer work", "nothing: they have the phase other"),
+    "phase_conflict": (
+        "an engine's label disagrees with decisive kernels",
+        "look at these steps: the label may name another mode",
+    ),
+    "phase_evidence_split": (
+        "kernels of one step point to different phases",
+        "look at these steps: they may be mixed",
+    ),
+    "device": ("how the device was matched", "give --device NAME where it is wrong"),
+    "no_ceilings": ("no ceilings are known for the device", "give --device NAME, or --peak and --dram"),
+}
