@@ -87,7 +87,7 @@ def _fill(
     cast = votes.gather(
         [
             votes.by_phase_frames(marks, steps),
-            votes.by_request_frames(marks, steps),
+            votes.by_request_frames(marks, facts, steps),
             votes.by_attention_lengths(facts, steps),
             votes.by_token_rows(facts, steps),
             votes.by_graph_structure(kernels, found, steps, facts),

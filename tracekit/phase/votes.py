@@ -72,22 +72,27 @@ def by_phase_frames(marks: Marks, steps: Spans) -> pd.DataFrame:
     return gather([best[~both].assign(word="python_frame"), mixed])
 
 
-def by_request_frames(marks: Marks, steps: Spans) -> pd.DataFrame:
-    """Python frames called once for each new request, and once for each scheduled one.
+def by_request_frames(marks: Marks, facts: pd.DataFrame, steps: Spans) -> pd.DataFrame:
+    """Python frames called once for each request that joins the batch, is scheduled, or leaves it.
 
     New requests alone are a prefill, new ones among others a mixed step. None new is a decode, or the
-    later chunk of a prefill: hence the lower confidence.
+    later chunk of a prefill: hence the lower confidence. Where nothing is called for a scheduled request,
+    the rows of the head count them, else those that have joined and not left since the window opened.
     """
     frames = marks.frames.kinds("request")
+    if not len(frames):
+        return no_votes()
     at, _ = locate(steps, frames.thread, frames.start)
     role = np.array([frames.readings[slot].rule.row.text("request") for slot in frames.reading], dtype=object)
-    new = _tally(at[role == "new"], len(steps))
-    scheduled = _tally(at[role == "any"], len(steps))
+    new, done = _tally(at[role == "new"], len(steps)), _tally(at[role == "done"], len(steps))
+    called = _tally(at[role == "any"], len(steps)).astype(float)
+    rows = _of_steps(facts, "logits", steps, after=True)
+    running = np.maximum(np.cumsum(new) - np.cumsum(done), new)
+    scheduled = np.where(called > 0, called, np.where(np.isnan(rows), running, rows))
     return gather(
         [
             vote(np.flatnonzero((new > 0) & (scheduled > new)), Phase.MIXED, 0.85, "request_frames"),
-            vote(np.flatnonzero((new > 0) & (scheduled == new)), Phase.PREFILL, 0.85, "request_frames"),
-            vote(np.flatnonzero((new > 0) & (scheduled == 0)), Phase.PREFILL, 0.6, "request_frames"),
+            vote(np.flatnonzero((new > 0) & (scheduled <= new)), Phase.PREFILL, 0.85, "request_frames"),
             vote(np.flatnonzero((new == 0) & (scheduled > 0)), Phase.DECODE, 0.65, "request_frames"),
         ]
     )
