@@ -3,9 +3,20 @@
 The simulator's law is not the classifier's: see benchmarks/classifier.py, which prints the confusion matrix.
 """
 
+import importlib.util
+import sys
+from pathlib import Path
+
 import pytest
 
-from benchmarks.classifier import run, score, simulate
+# By path: some distributions install a package called `benchmarks` of their own.
+SPEC = importlib.util.spec_from_file_location(
+    "classifier_benchmark", Path(__file__).parents[2] / "benchmarks" / "classifier.py"
+)
+benchmark = importlib.util.module_from_spec(SPEC)
+sys.modules[SPEC.name] = benchmark
+SPEC.loader.exec_module(benchmark)
+run, score, simulate = benchmark.run, benchmark.score, benchmark.simulate
 
 
 @pytest.mark.parametrize("seed", [0, 1_000, 2_000])
