@@ -120,6 +120,13 @@ def test_a_host_bound_step_recovers_its_gap_and_nothing_from_faster_kernels() ->
     assert not any("lose" in finding.title for finding in found)
 
 
+def test_a_step_time_without_profiler_takes_the_recorders_part_off() -> None:
+    # The one step lasts 400 us profiled and 280 us without: 120 us of its 200 us of idle time are the recorder's.
+    host = titled(find(**HOST_BOUND, unprofiled={"decode": 280 * US}), "waits for the host")
+    assert host.recoverable_ns == 80 * US
+    assert "120 us of it is the recorder's" in host.evidence
+
+
 def test_eager_decode_is_told_to_use_graphs_and_replayed_decode_is_not() -> None:
     assert "CUDA or HIP graphs" in titled(find(**HOST_BOUND), "waits for the host").next_step
     replayed = {**HOST_BOUND, "kernels": [{**row, "from_graph": True} for row in HOST_BOUND["kernels"]]}

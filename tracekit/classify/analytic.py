@@ -36,11 +36,8 @@ _ATTENTION_FAMILIES = ("attn", "attention")
 
 def copies(s: Signals) -> Verdict:
     """Copies to, from or between devices over a link, by kind and direction."""
-    names = np.char.lower(s.name.astype(str)) if len(s.name) else s.name.astype(str)
-    on_device = np.char.find(names, "dtod") >= 0
-    on_device |= np.char.find(names, "devicetodevice") >= 0
     return Verdict(
-        (s.kind == Kind.MEMCPY) & ~on_device, Bottleneck.COPY, 0.95, "a copy over a link, by its kind"
+        (s.kind == Kind.MEMCPY) & ~s.on_device, Bottleneck.COPY, 0.95, "a copy over a link, by its kind"
     )
 
 

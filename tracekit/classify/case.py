@@ -49,6 +49,7 @@ class Case:
         gaps: GAPS.
         ceilings: Those of the device.
         faster: Names of devices and their DRAM byte/s, to compare with.
+        unprofiled: By phase, the time of a step without a profiler [ns].
     """
 
     rows: pd.DataFrame
@@ -56,6 +57,7 @@ class Case:
     gaps: pd.DataFrame
     ceilings: Ceilings
     faster: Mapping[str, float] = field(default_factory=dict)
+    unprofiled: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def total_ns(self) -> float:
@@ -88,6 +90,7 @@ def build_case(
     gaps: pd.DataFrame,
     ceilings: Ceilings,
     faster: Mapping[str, float] | None = None,
+    unprofiled: Mapping[str, float] | None = None,
 ) -> Case:
     """The case of one report: exclusive times, times at the achievable roof, and host-bound steps."""
     steps = steps.assign(idle_host_ns=_host_idle(steps, gaps))
@@ -98,7 +101,7 @@ def build_case(
         reach_ns=_reach(kernels, ceilings),
         held=kernels["step_id"].isin(held).to_numpy(dtype=bool) if "step_id" in kernels else False,
     )
-    return Case(rows, steps, gaps, ceilings, faster or {})
+    return Case(rows, steps, gaps, ceilings, faster or {}, unprofiled or {})
 
 
 def own_time(kernels: pd.DataFrame) -> Floats:

@@ -47,6 +47,7 @@ def find_findings(
     gaps: pd.DataFrame,
     ceilings: Ceilings,
     faster: Mapping[str, float] | None = None,
+    unprofiled: Mapping[str, float] | None = None,
 ) -> tuple[Finding, ...]:
     """Findings of one report, most recoverable time first; what is missing comes last.
 
@@ -56,8 +57,10 @@ def find_findings(
         gaps: GAPS.
         ceilings: Those of the device.
         faster: Other devices' DRAM byte/s by name, for the memory lever; empty for none.
+        unprofiled: By phase, the time of a step without a profiler [ns], such as a measured TPOT for decode: what
+            the profiled steps take beyond it is the recorder's and is not recoverable.
     """
-    case = build_case(kernels, steps, gaps, ceilings, faster)
+    case = build_case(kernels, steps, gaps, ceilings, faster, unprofiled)
     found = [finding for rule in RULES for finding in rule(case)]
     least = WORTH * (case.total_ns + float(column(gaps, "dur_ns").sum()))
     worth = [finding for finding in found if finding.recoverable_ns >= max(least, WORTH_NS)]
@@ -76,16 +79,30 @@ def host_bound(case: Case) -> Iterator[Finding]:
         rows = case.of_phase(phase)
         replayed = float(rows["from_graph"].fillna(value=False).mean()) if "from_graph" in rows else 0.0
         bound = int((steps["idle_host_ns"] > HOST_BOUND * column(steps, "dur_ns")).sum())
+        recorder = min(idle, _recorder_ns(case, steps, phase))
+        told = f"; {duration(recorder / len(steps))} of it is the recorder's" if recorder else ""
         yield Finding(
             f"{said(phase)} waits for the host for {percent(idle / window)} of its step time",
             phase,
             (),
-            idle,
+            idle - recorder,
             0.8,
-            f"{duration(idle / len(steps))} a step idle before late launches; {bound} of {len(steps)} steps host-bound; "
+            f"{duration(idle / len(steps))} a step idle before late launches{told}; {bound} of {len(steps)} steps host-bound; "
             f"{len(rows) / len(steps):.0f} kernels and copies a step, {percent(replayed)} of them from graphs",
             _host_step(phase, replayed),
         )
+
+
+def _recorder_ns(case: Case, steps: pd.DataFrame, phase: str) -> float:
+    """What the steps took beyond their time without a profiler; 0 where that is not given.
+
+    A step lasts from its start to the start of the next; the last one, and a lone one, for its own window.
+    """
+    if phase not in case.unprofiled:
+        return 0.0
+    starts = np.sort(column(steps, "ts_ns"))
+    step = float(np.median(np.diff(starts))) if len(starts) > 1 else float(column(steps, "dur_ns")[0])
+    return max(0.0, step - case.unprofiled[phase]) * len(steps)
 
 
 def _host_step(phase: str, replayed: float) -> str:

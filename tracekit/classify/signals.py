@@ -6,7 +6,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from tracekit.tables.calls import DEVICE_COPY
 from tracekit.tables.ceilings import Ceilings
+from tracekit.tables.text import matches
 from tracekit.tables.words import Kind
 
 Floats = npt.NDArray[np.float64]
@@ -24,7 +26,7 @@ class Signals:
     Attributes:
         kind: Kind of the row.
         family: Kernel family, empty where there is none.
-        name: Name.
+        on_device: A copy that stays on the device, by its name.
         phase: Phase, empty where there is none.
         dur: Duration [ns].
         compute: Share of the compute roof reached [1]; of what was published as reachable on this device, where that
@@ -55,7 +57,7 @@ class Signals:
 
     kind: Objects
     family: Objects
-    name: Objects
+    on_device: Bools
     phase: Objects
     dur: Floats
     compute: Floats
@@ -122,7 +124,7 @@ def signals(kernels: pd.DataFrame, ceilings: Ceilings) -> Signals:
     return Signals(
         kind=words(kernels, "kind"),
         family=words(kernels, "family"),
-        name=words(kernels, "name"),
+        on_device=matches(kernels["name"], DEVICE_COPY),
         phase=words(kernels, "phase"),
         dur=column(kernels, "dur_ns"),
         compute=compute,
