@@ -6,7 +6,7 @@ import torch
 
 from collectors import capture, ceilings
 from collectors.choices import check_request, choose
-from collectors.machine import Machine, available_memory, choose_device, describe, physical_cores
+from collectors.machine import Machine, available_memory, busy_note, choose_device, describe, physical_cores
 from collectors.memory import check, estimate
 from collectors.sweep import Outcome, folder_name, is_done, points, prepare, write_index
 from tracekit.errors import TracekitError
@@ -38,12 +38,13 @@ def collect(
     if device.type == "cpu":
         torch.set_num_threads(request.threads or physical_cores())
     prepare(request.output)
+    busy = busy_note()
     machine = describe(device)
     collector = _Collector(request, device, machine, progress, effort or ceilings.effort_for(machine))
-    asked = points(request)
-    if len(asked) == 1:
-        return [collector.single(choose(request, asked[0], device, machine))]
-    return collector.sweep([choose(request, point, device, machine) for point in asked])
+    choices = [choose(request, point, device, machine) for point in points(request)]
+    for _, _, notes in choices:
+        notes.extend([busy] if busy else [])
+    return [collector.single(choices[0])] if len(choices) == 1 else collector.sweep(choices)
 
 
 class _Collector:

@@ -24,6 +24,9 @@ _NATIVE = {
     "bf16": {"avx512_bf16", "amx_bf16", "bf16"},
     "fp16": {"avx512_fp16", "amx_fp16", "fphp", "asimdhp"},
 }
+BUSY_SHARE = 0.4
+"""Load average over cores above which a note is due."""
+
 _CACHES = "sys/devices/system/cpu"
 
 
@@ -50,6 +53,16 @@ class Machine:
     def description(self) -> dict[str, Any]:
         """As the manifest and the ceilings carry it."""
         return asdict(self)
+
+
+def busy_note() -> str | None:
+    """A note where other work keeps the cores busy: shared cores make times long and noisy."""
+    if not hasattr(os, "getloadavg"):
+        return None
+    load, cores = os.getloadavg()[0], len(usable_cores())
+    if load <= BUSY_SHARE * cores:
+        return None
+    return f"other work kept the machine busy at the start (load {load:.1f} on {cores} cores): expect long and noisy times"
 
 
 def choose_device(wanted: str | None) -> torch.device:

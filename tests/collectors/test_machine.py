@@ -133,3 +133,14 @@ def test_the_default_model_grows_past_the_caches() -> None:
         read_by_a_step = 4 * parameters(config).active
         assert read_by_a_step >= max(256_000_000, 4 * cache)
         assert (workload.model, workload.dtype, notes) == (CPU_MODEL, "fp32", [])
+
+
+@pytest.mark.skipif(not hasattr(os, "getloadavg"), reason="this system has no load average")
+def test_a_busy_machine_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    from collectors import machine  # noqa: PLC0415 - needs torch, which may be absent
+
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.5, 0.0, 0.0))
+    assert machine.busy_note() is None
+    monkeypatch.setattr(os, "getloadavg", lambda: (5.4, 0.0, 0.0))
+    assert "load 5.4 on 2 cores" in (machine.busy_note() or "")

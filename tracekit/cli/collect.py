@@ -218,7 +218,7 @@ def _row(manifest: RunManifest, rate: Rate) -> tuple[str, ...]:
         str(rate.batch),
         rate.test,
         duration(rate.step_ns),
-        f"±{duration(rate.spread_ns)}",
+        f"±{duration(rate.spread_ns)}" if manifest.workload.repeats > 1 else "-",
         digits(rate.tokens_per_s),
         slower,
     )
