@@ -14,6 +14,7 @@ from tracekit.work.replay import GraphDonor, graph_donor, lend_to_replays
 from tracekit.work.sequence import lend_from, lend_in_trace
 from tracekit.work.signature import OpCall, Tensor, parse_call
 from tracekit.work.slope import Slope, slope_test
+from tracekit.work.stage import Worked, find_work
 
 __all__ = [
     "GraphDonor",
@@ -24,8 +25,10 @@ __all__ = [
     "Stored",
     "Tensor",
     "Traits",
+    "Worked",
     "apply_config",
     "find",
+    "find_work",
     "graph_donor",
     "identify",
     "lend_from",

@@ -8,6 +8,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from tracekit.tables import Kind, WorkSource
+from tracekit.tables.calls import DEVICE_COPY
+from tracekit.tables.text import matches, where
 from tracekit.work.attention import step_attention
 from tracekit.work.known import COLUMNS, TEXT
 from tracekit.work.owners import Owners, find_owners
@@ -38,8 +40,6 @@ _FITS = {
     OpKind.SSM: ("ssm",),
     OpKind.COLLECTIVE: ("comm",),
 }
-# How recorders name a copy inside one device, which reads and writes its memory.
-_ON_DEVICE = r"(?i)\bD(?:to|2)D\b|\bDevice\s*(?:to|->)\s*Device\b|DeviceToDevice"
 _AUXILIARY = ("aux", "combine", "meta", "reduce")
 # Kinds whose math runs on matrix units, where the type in a kernel's name says more than the op's.
 _MATRIX_PEAKS = frozenset({"fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4"})
@@ -238,8 +238,8 @@ def _from_sums(
 
 def _transfers(columns: Columns, kernels: pd.DataFrame) -> None:
     """Copies and fills by their recorded bytes, on the device's side: device to device 2x, else 1x."""
-    kind = kernels["kind"].astype(object)
-    moves = kind.isin([str(Kind.MEMCPY), str(Kind.MEMSET)]).to_numpy()
+    copied = where(kernels["kind"], lambda kind: kind == Kind.MEMCPY)
+    moves = copied | where(kernels["kind"], lambda kind: kind == Kind.MEMSET)
     if not moves.any():
         return
     size = (
@@ -247,8 +247,7 @@ def _transfers(columns: Columns, kernels: pd.DataFrame) -> None:
         if "bytes" in kernels
         else np.full(len(kernels), np.nan)
     )
-    inside = kernels["name"].astype(object).str.contains(_ON_DEVICE, na=False).to_numpy()
-    twice = inside & (kind == str(Kind.MEMCPY)).to_numpy()
+    twice = copied & matches(kernels["name"], DEVICE_COPY)
     columns.put(
         moves, np.zeros(int(moves.sum())), (size * np.where(twice, 2.0, 1.0))[moves], WorkSource.SHAPE
     )

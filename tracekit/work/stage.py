@@ -1,0 +1,103 @@
+"""The work stage: recorded sizes, then donors, then a model's dimensions; each fills what is still unknown."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from tracekit.models import ModelConfig
+from tracekit.tables import Capture, Linked, QualityNote
+from tracekit.work.attribute import model_work
+from tracekit.work.config import Stored, apply_config
+from tracekit.work.identify import Traits, identify, traits
+from tracekit.work.known import unknown_work
+from tracekit.work.replay import graph_donor, lend_to_replays
+from tracekit.work.sequence import lend_from, lend_in_trace
+
+# Below this share of time without work nothing is said of it.
+_QUIET = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Worked:
+    """The output of the work stage.
+
+    Attributes:
+        kernels: The kernels with work, and the internal columns weight_bytes, kv_bytes and peak.
+        config: The model whose dimensions were used; None where none was.
+        quality: What was found out by itself, and what is missing.
+    """
+
+    kernels: pd.DataFrame
+    config: ModelConfig | None = None
+    quality: tuple[QualityNote, ...] = ()
+
+
+def find_work(
+    kernels: pd.DataFrame,
+    capture: Capture,
+    linked: Linked,
+    steps: pd.DataFrame,
+    *,
+    donors: Sequence[tuple[Capture, Linked]] = (),
+    config: ModelConfig | None = None,
+    candidates: Sequence[ModelConfig] = (),
+    stored: Stored | None = None,
+) -> Worked:
+    """FLOPs and minimum DRAM bytes of each kernel, from every source, the surest first.
+
+    Args:
+        kernels: The labelled kernels: LINKED with `family`, `name_dtype` and `step_id`.
+        capture: The capture that they are of.
+        linked: Its op tree.
+        steps: STEPS.
+        donors: Other captures of the same work: of its graphs, or an eager run.
+        config: The model, or what one rank holds of it.
+        candidates: Models to look among where `config` is None: one is used where the recorded sizes name it.
+        stored: How the model's numbers are stored.
+
+    Raises:
+        TableError: A table breaks its contract.
+    """
+    worked = lend_in_trace(model_work(kernels, linked.ops, capture.signatures, steps))
+    graphs = [graph_donor(*donor) for donor in donors]
+    worked = lend_to_replays(worked, graphs, steps)
+    for donor, donor_linked in donors:
+        lending = model_work(donor_linked.kernels, donor_linked.ops, donor.signatures)
+        worked = lend_from(worked, lending)
+    used, notes = config, []
+    if used is None and candidates and unknown_work(worked).any():
+        used = identify(_traits(capture, donors), candidates)
+        if used is not None:
+            message = f"recorded sizes agree with {used.name} alone: its dimensions fill what was not recorded; --model says otherwise"
+            notes.append(QualityNote("model_identified", 1, message))
+    if used is not None:
+        worked = apply_config(worked, steps, used, stored)
+    notes.extend(_missing(worked, used))
+    return Worked(worked, used, tuple(notes))
+
+
+def _traits(capture: Capture, donors: Sequence[tuple[Capture, Linked]]) -> Traits:
+    found = traits(capture.signatures)
+    for donor, _linked in donors:
+        found |= traits(donor.signatures)
+    return found
+
+
+def _missing(kernels: pd.DataFrame, config: ModelConfig | None) -> list[QualityNote]:
+    """What to give where much time has no work."""
+    unknown = unknown_work(kernels)
+    time, total = int(kernels.loc[unknown, "dur_ns"].sum()), int(kernels["dur_ns"].sum())
+    if time <= _QUIET * total:
+        return []
+    graph = kernels["from_graph"].fillna(value=False).to_numpy(dtype=bool) & unknown
+    replayed = int(kernels.loc[graph, "dur_ns"].sum())
+    ways = (
+        "record shapes"
+        if replayed < time / 2
+        else "give --donor CAPTURE (the engine's trace of graph capture)"
+    )
+    more = "" if config is not None else ", or --model NAME|config.json"
+    return [
+        QualityNote("work_unknown", int(unknown.sum()), f"kernels have no recorded sizes: {ways}{more}", time)
+    ]
