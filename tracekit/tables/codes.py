@@ -61,6 +61,25 @@ CODES: dict[str, tuple[str, str]] = {
         "device events of a second and more among microseconds",
         "look at them before you believe a sum",
     ),
+    # of databases (nsys, rocpd)
+    "graph_opaque": (
+        "graph replays recorded whole, without their kernels",
+        "record with nsys profile --cuda-graph-trace=node",
+    ),
+    "open_ranges": ("ranges that never ended", "nothing: they were left out; the recording ended inside them"),
+    "crossing_ranges": (
+        "ranges that end on another thread than they began on",
+        "they count for the thread of their start: prefer push/pop ranges",
+    ),
+    "nameless_ranges": ("ranges without a text", "nothing: they were left out"),
+    "recorder_warnings": (
+        "the recorder warned while it recorded",
+        "look at the report's diagnostics in nsys-ui",
+    ),
+    "several_processes": (
+        "several processes in one capture",
+        "nothing: launches and kernels were joined within each",
+    ),
     # what is missing, and what is inflated
     "no_kernels": (
         "a GPU is listed and no GPU work was recorded",
@@ -128,4 +147,12 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "device": ("how the device was matched", "give --device NAME where it is wrong"),
     "no_ceilings": ("no ceilings are known for the device", "give --device NAME, or --peak and --dram"),
+    "model_identified": (
+        "the recorded sizes agree with one model preset alone",
+        "give --model where it is another model",
+    ),
+    "work_unknown": (
+        "kernels whose operations and bytes nothing tells",
+        "record shapes, or give --donor or --model: the line says which",
+    ),
 }

@@ -122,6 +122,7 @@ def model_work(
     instances = _instances(kernels, owners)
     mains = main_kernels(kernels, owners, instances, signed)
     _mains(columns, owners, mains, signed, sources)
+    _share_experts(columns, kernels, owners, instances, mains, signed)
     if steps is not None and "step_id" in kernels:
         _from_sums(columns, kernels, steps, owners, mains, signed)
     _auxiliaries(columns, owners, instances, mains, sources)
@@ -189,6 +190,7 @@ def _auxiliaries(
     known = mains[~(np.isnan(columns.flops[mains]) & np.isnan(columns.dram_bytes[mains]))]
     rest = (owners.active & np.isin(instances, instances[known])) | owners.covered
     rest[mains] = False
+    rest &= np.isnan(columns.flops)
     columns.put(rest, np.zeros(int(rest.sum())), np.where(owners.cpu[rest], 0.0, np.nan), sources[rest])
 
 
@@ -206,6 +208,26 @@ def _mains(
     columns.kv_bytes[mains] = np.where(known, _numbers([work.kv_bytes for work in works]), np.nan)
     columns.dtype[mains] = [work.dtype for work in works]
     columns.peak[mains] = [work.peak for work in works]
+
+
+def _share_experts(
+    columns: Columns, kernels: pd.DataFrame, owners: Owners, instances: Ints, mains: Ints, signed: Signed
+) -> None:
+    """A mixture of experts is several grouped products: its work is shared among them by their time."""
+    rows = np.flatnonzero(owners.active)
+    kinds = signed.kind[owners.signature[rows]]
+    moe = kinds == list(OpKind).index(OpKind.MOE)
+    rows, kinds = rows[moe], kinds[moe]
+    rows = rows[_family_fits(kernels, rows, kinds)]
+    if not len(rows):
+        return
+    main = pd.Series(mains, index=instances[mains]).reindex(instances[rows]).to_numpy(dtype=np.int64)
+    time = pd.Series(kernels["dur_ns"].to_numpy(dtype=np.float64)[rows])
+    share = np.asarray(time / time.groupby(instances[rows]).transform("sum"), dtype=np.float64)
+    for column in (columns.flops, columns.dram_bytes, columns.weight_bytes, columns.kv_bytes):
+        column[rows] = column[main] * share
+    for text in (columns.flops_source, columns.dram_bytes_source, columns.dtype, columns.peak):
+        text[rows] = text[main]
 
 
 def _numbers(values: list[float | None]) -> Floats:
