@@ -49,6 +49,7 @@ class RoofRow(Struct, frozen=True):
     status: Annotated[
         str, Meta(description="Trust in the spec: checked, single, conflict, unverified; or measured, given.")
     ]
+    in_force: Annotated[bool, Meta(description="Whether a kernel of this report was held against it.")]
 
 
 class CaptureUsed(Struct, frozen=True):
@@ -100,6 +101,9 @@ class PhaseRow(Struct, frozen=True):
     ]
     idle_ns: Annotated[dict[str, int], Meta(description="Idle time inside its steps, by cause [ns].")]
     bottlenecks: Shares
+    bottleneck_confidence: Annotated[
+        dict[str, float], Meta(description="Mean confidence of each bottleneck, weighted by time, 0 to 1.")
+    ]
     evidence: Annotated[
         dict[str, float], Meta(description="How the phase is known: shares of time_ns by kind.")
     ]

@@ -48,16 +48,17 @@ def grouped(rows: pd.DataFrame, ceilings: Ceilings, by: tuple[str, ...] = BY_NAM
         _octave_flops=_half_octaves(rows, "flops"), _octave_bytes=_half_octaves(rows, "dram_bytes")
     )
     frame["excess_ns"] = column(frame, "excess_ns")
-    groups = frame.groupby(list(by), observed=True, dropna=False, sort=False)
-    out = groups[[*_SUMS]].sum().join(groups[[*_KNOWN]].sum(min_count=1))
-    out["count"] = groups.size()
-    longest = frame.loc[_leaders(frame, by)].set_index(list(by))
-    others = [name for name in _OF_LONGEST if name in longest.columns]
-    out = out.join(longest[others], validate="1:1").reset_index()
+    # By number: a key with nulls in it (an op has no grid) would not find itself in a join.
+    frame["_group"] = frame.groupby(list(by), observed=True, dropna=False, sort=False).ngroup()
+    groups = frame.groupby("_group")
+    sums = groups[[*_SUMS]].sum().join(groups[[*_KNOWN]].sum(min_count=1), validate="1:1")
+    sums["count"] = groups.size()
+    kept = [name for name in (*by, *_OF_LONGEST) if name in frame and not name.startswith("_")]
+    longest = frame.loc[_leaders(frame)].set_index("_group")[list(dict.fromkeys(kept))]
+    out = longest.join(sums, validate="1:1")
     whole = float(out["own_ns"].sum())
     out["share"] = out["own_ns"] / whole if whole else 0.0
-    out = _with_rates(out, ceilings).drop(columns=[name for name in by if name.startswith("_")])
-    return out.sort_values("own_ns", ascending=False, kind="stable", ignore_index=True)
+    return _with_rates(out, ceilings).sort_values("own_ns", ascending=False, kind="stable", ignore_index=True)
 
 
 def _with_rates(out: pd.DataFrame, ceilings: Ceilings) -> pd.DataFrame:
@@ -80,15 +81,12 @@ def _half_octaves(rows: pd.DataFrame, name: str) -> pd.Series:
     return pd.Series(np.round(2 * rough), index=rows.index)
 
 
-def _leaders(frame: pd.DataFrame, by: tuple[str, ...]) -> pd.Index:
+def _leaders(frame: pd.DataFrame) -> pd.Index:
     """The longest kernel of each group, among those of the class that holds most of the group's time."""
-    classes = frame.groupby([*by, "bottleneck"], observed=True, dropna=False, sort=False)["own_ns"]
-    key = frame.groupby(list(by), observed=True, dropna=False, sort=False).ngroup()
+    of_class = frame.groupby(["_group", "bottleneck"], observed=True, dropna=False, sort=False)["own_ns"]
+    group = frame["_group"].to_numpy()
     order = np.lexsort(
-        (-column(frame, "dur_ns"), -classes.transform("sum").to_numpy(dtype=np.float64), key.to_numpy())
+        (-column(frame, "dur_ns"), -of_class.transform("sum").to_numpy(dtype=np.float64), group)
     )
-    ordered = key.to_numpy()[order]
-    first = (
-        np.concatenate(([True], ordered[1:] != ordered[:-1])) if len(ordered) else np.array([], dtype=bool)
-    )
-    return frame.index[order[first]]
+    first = np.diff(group[order], prepend=-1) != 0
+    return pd.Index(frame.index[order[first]])

@@ -59,7 +59,7 @@ def summarise(
     return Summary(
         schema_version=SCHEMA_VERSION,
         device=device,
-        roofs=dict(_roofs(ceilings)),
+        roofs=dict(_roofs(rows, ceilings)),
         roof_used=roof_used(rows, ceilings),
         captures=list(captures),
         phases=[_phase(phase, rows, steps, gaps, ceilings, whole) for phase in _present(rows, steps)],
@@ -83,10 +83,11 @@ def _finding(finding: Any) -> FindingRow:
     )
 
 
-def _roofs(ceilings: Ceilings) -> Iterator[tuple[str, RoofRow]]:
+def _roofs(rows: pd.DataFrame, ceilings: Ceilings) -> Iterator[tuple[str, RoofRow]]:
+    in_force = roofs_in_force(rows, ceilings)
     for word, roof in (*sorted(ceilings.peaks.items()), ("dram", ceilings.dram)):
         if roof.used is not None:
-            yield word, RoofRow(roof.measured, roof.spec, roof.source, roof.status)
+            yield word, RoofRow(roof.measured, roof.spec, roof.source, roof.status, word in in_force)
 
 
 def roofs_in_force(rows: pd.DataFrame, ceilings: Ceilings) -> dict[str, Roof]:
@@ -144,6 +145,7 @@ def _phase(
         tokens_per_s=None if tokens is None else ratio(tokens * NS, token_wall),
         idle_ns=_idle(gaps, own_steps),
         bottlenecks=shares(part["bottleneck"], part["own_ns"]),
+        bottleneck_confidence=_confidence(part),
         evidence=shares(part["phase_evidence"], part["own_ns"]),
         work_sources=shares(part["flops_source"], part["own_ns"]),
     )
@@ -174,6 +176,13 @@ def _idle(gaps: pd.DataFrame, own_steps: pd.DataFrame) -> dict[str, int]:
     inside = gaps[gaps["step_id"].isin(own_steps["step_id"])]
     sums = inside["dur_ns"].groupby(inside["cause"].astype(object)).sum().sort_values(ascending=False)
     return {str(cause): int(value) for cause, value in sums.items() if value > 0}
+
+
+def _confidence(part: pd.DataFrame) -> dict[str, float]:
+    own = part["own_ns"].where(part["own_ns"] > 0).astype("float64")
+    frame = pd.DataFrame({"own": own, "sure": own * part["bottleneck_confidence"].astype("float64")})
+    sums = frame.groupby(part["bottleneck"].astype(object)).sum(min_count=1).dropna()
+    return {str(word): float(value) for word, value in (sums["sure"] / sums["own"]).items()}
 
 
 def _families(rows: pd.DataFrame, whole: int) -> Iterator[FamilyRow]:

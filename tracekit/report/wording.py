@@ -29,6 +29,8 @@ _NEARLY_ALL = 0.95
 _LONGEST_READ = 1000
 _NAME_SPACES = re.compile(r"\b(?:[A-Za-z_]\w*::)+")
 _WHOLE_PERCENT = 0.0995
+_LEAST_SHOWN = 0.0005
+_SURE = 0.5
 
 
 def roof_word(summary: Summary) -> str:
@@ -63,6 +65,8 @@ def verdict(phase: PhaseRow) -> str:
         second = "" if then is None else f", then {PLAIN_BOUND[then[0]]} ({percent(then[1])})"
         return f"bound cannot be told for {percent(share)} of the time{second}{waits}"
     how = "mostly" if share >= _DOMINANT else "first"
+    sure = phase.bottleneck_confidence.get(word, 0.0)
+    how = how if sure >= _SURE else f"(a guess, confidence {sure:.2f}) {how}"
     return f"bound {how} by {PLAIN_BOUND[word]} ({percent(share)} of the time){waits}"
 
 
@@ -70,7 +74,9 @@ def brief(share: float | None) -> str:
     """A share in a narrow column: `41%`, `4.1%`."""
     if share is None or math.isnan(share):
         return "-"
-    return f"{100 * share:.0f}%" if share >= _WHOLE_PERCENT else percent(share).replace(" ", "")
+    if share >= _WHOLE_PERCENT:
+        return f"{100 * share:.0f}%"
+    return f"{100 * share:.1f}%" if share >= _LEAST_SHOWN or share == 0 else "<0.1%"
 
 
 def of_roof(share: float | None, roof: str) -> str:
@@ -109,11 +115,19 @@ def has_rates(phase: PhaseRow) -> bool:
 
 def display_name(name: str, width: int) -> str:
     """A kernel name for a narrow column: without return type, arguments and name spaces, cut in the middle."""
+    if "<" not in name and ("(" not in name or " (" in name):
+        return plain(name, width)
     # The rest of a longer name could not be shown, and a name is hostile input.
-    seen = name[:_LONGEST_READ].removeprefix("void ").replace("(anonymous namespace)::", "")
-    base = _NAME_SPACES.sub("", seen)
-    arguments = base.find("(")
-    return plain(base[:arguments] if arguments > 0 and "::" in name else base, width)
+    seen = name[:_LONGEST_READ].replace("(anonymous namespace)::", "").replace("->", "")
+    start, end, depth = 0, len(seen), 0
+    for at, character in enumerate(seen):
+        depth += (character == "<") - (character == ">")
+        if depth == 0 and character == "(" and at > start:
+            end = at
+            break
+        if depth == 0 and character == " ":
+            start = at + 1
+    return plain(_NAME_SPACES.sub("", seen[start:end]) or name, width)
 
 
 def how_known(phase: PhaseRow) -> str:
@@ -127,9 +141,11 @@ def how_known(phase: PhaseRow) -> str:
 
 
 def roofs_line(summary: Summary) -> str:
-    """The ceilings in force with their kind."""
+    """The ceilings that kernels were held against, with their kind."""
     texts = []
     for word, roof in summary.roofs.items():
+        if not roof.in_force:
+            continue
         rate = roof.spec if roof.measured is None else roof.measured
         kind = (
             "measured"

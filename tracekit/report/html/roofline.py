@@ -132,10 +132,10 @@ def _roofline(marked: pd.DataFrame, ceilings: Ceilings, roofs: dict[str, Roof]) 
     layers = [*_roof_lines(roofs, ridges, (low, high), up[0]), *layers]
     share = float(marked["share"].sum())
     inferred = float(marked["share"][~marked["flops_source"].isin(_FIRM)].sum())
-    ridge = ", ".join(f"{word} {digits(value)}" for word, value in ridges.items()) or "unknown"
+    shown = ", ".join(f"{word} {digits(value)}" for word, value in ridges.items()) or "unknown"
     reading = (
         f"Kernels with modelled FLOPs hold {percent(share)} of the kernel time ({percent(inferred)} from inferred "
-        f"dimensions, drawn hollow); area is share of time; left of a ridge (FLOP/byte: {ridge}) DRAM is the nearer roof, right of it arithmetic; "
+        f"dimensions, drawn hollow); area is share of time; left of a ridge (FLOP/byte: {shown}) DRAM is the nearer roof, right of it arithmetic; "
         f"intensity uses minimum bytes, so true marks lie at or left of the drawn ones."
     )
     if (more := len(marked) - MAX_MARKS) > 0:
@@ -187,9 +187,9 @@ def _roof_lines(
         labels.append({"x": high, "y": roof.used, "text": f"{word} {si(roof.used, 'FLOP/s')} ({kind})"})
     if dram and labels:
         # Above the slanted roof there is room: no kernel can be there.
-        x = math.sqrt(max(low, bottom / dram) * min([high, *ridges.values()]))
-        kind = "measured" if roofs["dram"].is_measured else "spec"
-        labels.append({"x": x, "y": x * dram, "text": f"DRAM {si(dram, 'B/s')} ({kind})"})
+        middle = math.sqrt(max(low, bottom / dram) * min([high, *ridges.values()]))
+        trust = "measured" if roofs["dram"].is_measured else "spec"
+        labels.append({"x": middle, "y": middle * dram, "text": f"DRAM {si(dram, 'B/s')} ({trust})"})
     place = {"x": {"field": "x", "type": "quantitative"}, "y": {"field": "y", "type": "quantitative"}}
     if lines:
         yield {

@@ -1,0 +1,246 @@
+"""The page: one file, no network, hostile names stay text, and what a reader does with it works."""
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tracekit.report import Result, write_report
+from tracekit.report.html import render_html
+from tracekit.report.html.roofline import roofline_figures
+
+Make = Callable[..., Result]
+BREAKOUT = "</script><img src=x onerror=document.title='owned'>"
+SECTIONS = ("verdict", "findings", "timeline", "roofline", "losses", "kernels", "trend", "ranks", "method")
+MOST_BYTES = 2_500_000
+
+
+def embedded(page: str) -> Any:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    return json.loads(found[1]) if found else None
+
+
+class Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+
+
+def tags(page: str) -> list[tuple[str, dict[str, str | None]]]:
+    parser = Tags()
+    parser.feed(page)
+    return parser.seen
+
+
+def test_every_section_stands_in_its_order_and_nothing_is_fetched(big_result: Make) -> None:
+    page = render_html(big_result())
+    seen = tags(page)
+    assert [attrs["id"] for tag, attrs in seen if tag == "section"] == list(SECTIONS)
+    links = [attrs.get(name) for _, attrs in seen for name in ("src", "href") if name in attrs]
+    assert [link for link in links if not str(link).startswith(("#", "data:"))] == []
+    policy = next(
+        attrs["content"] for tag, attrs in seen if attrs.get("http-equiv") == "Content-Security-Policy"
+    )
+    assert "default-src 'none'" in str(policy)
+    assert "unsafe-eval" not in str(policy)
+
+
+def test_a_name_cannot_leave_the_place_it_is_written_to(make_result: Make) -> None:
+    rows = [
+        {"name": name, "ts_ns": at, "dur_ns": 10, "family": BREAKOUT}
+        for at, name in enumerate((BREAKOUT, "<!--<script>"))
+    ]
+    quality = [{"code": BREAKOUT, "count": 1, "message": BREAKOUT}]
+    page = render_html(make_result(rows, quality=quality))
+    assert "img" not in {tag for tag, _ in tags(page)}
+    assert [row["name"] for row in embedded(page)["kernels"]["rows"]] == [BREAKOUT, "<!--<script>"]
+
+
+def test_an_empty_result_is_a_page_that_says_so(make_result: Make) -> None:
+    page = render_html(make_result([]))
+    assert "nothing to report" in page
+    assert embedded(page)["charts"] == {}
+
+
+def test_a_mark_keeps_its_own_kernel(make_result: Make) -> None:
+    work = {"flops_source": "shape", "peak": "bf16"}
+    figures = roofline_figures(
+        make_result([
+            {"name": "fill", "ts_ns": 0, "dur_ns": 4000, "flops": 0, "dram_bytes": 1e6, "bottleneck": "copy", **work},
+            {"name": "mm", "ts_ns": 4000, "dur_ns": 1000, "flops": 4e8, "dram_bytes": 1e6, "bottleneck": "compute", **work},
+            {"name": "gather", "ts_ns": 5000, "dur_ns": 500, "flops": 0, "dram_bytes": 1e6, "bottleneck": "dram", **work},
+            {"name": "mystery", "ts_ns": 6000, "dur_ns": 9000},
+        ])
+    )  # fmt: skip
+    marks = {
+        figure.key: [
+            (mark["name"], mark["class"], round(mark["x"]), mark["bandwidth"])
+            for layer in figure.spec["layer"]
+            if layer["mark"]["type"] == "point"
+            for mark in layer["data"]["values"]
+        ]
+        for figure in figures
+    }
+    assert marks == {
+        "roofline": [("mm", "compute", 400, 1e12)],
+        "strip": [("fill", "copy", 0, 2.5e11), ("gather", "dram", 0, 2e12)],
+    }
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs the playwright package")
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("needs a Chromium binary on the path")
+    with playwright.sync_playwright() as started:
+        made = started.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[[Result], Any]]:
+    """Opens a report from disk with the network off; fails at the end if the console said anything."""
+    said: list[str] = []
+    context = browser.new_context(offline=True, viewport={"width": 1280, "height": 900})
+
+    def visit(result: Result) -> Any:
+        write_report(result, tmp_path, ("html",))
+        page = context.new_page()
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.goto((tmp_path / "report.html").as_uri())
+        page.wait_for_selector("html[data-ready]", state="attached")
+        return page
+
+    yield visit
+    context.close()
+    assert said == []
+
+
+def drawn(page: Any) -> int:
+    """Scroll to each chart and wait until it is drawn; the number of charts."""
+    charts = page.locator("[data-chart]")
+    for at in range(charts.count()):
+        charts.nth(at).scroll_into_view_if_needed()
+        charts.nth(at).locator("svg.marks").wait_for()
+    return int(charts.count())
+
+
+def first_cells(page: Any) -> list[str]:
+    return [row.split("\t")[0] for row in page.locator("#kernel-table tbody tr[data-id]").all_inner_texts()]
+
+
+@pytest.mark.browser
+def test_the_charts_draw_in_both_themes_under_the_policy(
+    opened: Callable[[Result], Any], big_result: Make
+) -> None:
+    page = opened(big_result())
+    assert drawn(page) >= 8
+    assert page.locator("[data-chart] svg").count() == page.locator("[data-chart]").count()
+    theme = page.evaluate("document.documentElement.dataset.theme")
+    page.click("#theme")
+    assert page.evaluate("document.documentElement.dataset.theme") != theme
+    page.set_viewport_size({"width": 400, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.browser
+def test_search_filters_and_sorting_work(opened: Callable[[Result], Any], make_result: Make) -> None:
+    page = opened(
+        make_result([
+            {"name": "alpha gemm", "ts_ns": 0, "dur_ns": 100, "phase": "decode", "family": "gemm", "bottleneck": "dram"},
+            {"name": "beta norm", "ts_ns": 100, "dur_ns": 300, "phase": "prefill", "family": "norm", "bottleneck": "compute"},
+            {"name": "gamma gemm", "ts_ns": 400, "dur_ns": 200, "phase": "prefill", "family": "gemm", "flops": 2e6, "dram_bytes": 4},
+        ])
+    )  # fmt: skip
+    assert first_cells(page) == ["▸beta norm", "▸gamma gemm", "▸alpha gemm"]
+    page.click("th[data-key=name] button")
+    assert first_cells(page) == ["▸alpha gemm", "▸beta norm", "▸gamma gemm"]
+    page.click("th[data-key=flops] button")
+    assert first_cells(page)[0] == "▸gamma gemm"
+    page.select_option("#filter-phase", "prefill")
+    assert first_cells(page) == ["▸gamma gemm", "▸beta norm"]
+    page.fill("#search", "gemm")
+    page.locator("#kernel-count", has_text="1 of 3 groups").wait_for()
+    assert first_cells(page) == ["▸gamma gemm"]
+    page.fill("#search", "")
+    page.locator("#kernel-count", has_text="2 of 3 groups").wait_for()
+    page.select_option("#filter-phase", "")
+    page.select_option("#filter-class", "dram")
+    assert first_cells(page) == ["▸alpha gemm"]
+    page.focus("tr[data-id] .expand")
+    page.keyboard.press("Enter")
+    assert "confidence 0.50" in page.inner_text("tr.detail")
+    assert page.get_attribute("tr[data-id] .expand", "aria-expanded") == "true"
+
+
+@pytest.mark.browser
+def test_hostile_names_stay_text_in_the_browser(opened: Callable[[Result], Any], make_result: Make) -> None:
+    work = {"flops": 1e6, "dram_bytes": 1e6, "peak": "bf16", "flops_source": "shape", "phase": "decode"}
+    names = (BREAKOUT, "x" * 5000, "<b>bold</b>{{ 7 * 7 }}")
+    page = opened(
+        make_result(
+            [
+                {"name": name, "ts_ns": 100 * at, "dur_ns": 100, "op": BREAKOUT, **work}
+                for at, name in enumerate(names)
+            ],
+            [{"phase": "decode", "ts_ns": 0, "dur_ns": 300, "annotation": BREAKOUT}],
+        )
+    )
+    drawn(page)
+    assert page.title() != "owned"
+    assert page.locator("img, #kernel-table b").count() == 0
+    for button in page.locator("tr[data-id] .expand").all():
+        button.click()
+    shown = page.locator("tr.detail dd:first-of-type code").all_inner_texts()
+    assert {text.strip() for text in shown} == set(names)
+    page.fill("#step", "0")
+    page.press("#step", "Enter")
+    assert BREAKOUT in page.inner_text("#step-detail")
+
+
+@pytest.mark.browser
+def test_a_mark_leads_to_its_kernel_and_a_bar_to_its_step(
+    opened: Callable[[Result], Any], big_result: Make
+) -> None:
+    page = opened(big_result())
+    drawn(page)
+    page.locator("#chart-roofline .mark-symbol.role-mark path").last.click(force=True)
+    assert page.input_value("#search")
+    assert len(first_cells(page)) >= 1
+    page.locator("#chart-timeline .mark-rect.role-mark path").first.click(force=True)
+    assert "Step 0" in page.inner_text("#step-detail")
+
+
+@pytest.mark.browser
+def test_copying_gives_markdown_and_csv(opened: Callable[[Result], Any], make_result: Make) -> None:
+    page = opened(make_result([{"name": "=cmd|'x'!A1", "ts_ns": 0, "dur_ns": 100}]))
+    page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+    page.click("#copy-csv")
+    assert page.evaluate("window.copied").splitlines()[1].startswith('"\'=cmd|\'x\'!A1","unknown"')
+    page.click("#copy-markdown")
+    assert page.evaluate("window.copied").splitlines()[2].startswith("| =cmd\\|'x'!A1 | unknown |")
+
+
+@pytest.mark.browser
+def test_a_hundred_thousand_kernels_open_in_three_seconds(
+    opened: Callable[[Result], Any], big_result: Make, tmp_path: Path
+) -> None:
+    names = [
+        (f"void cutlass::Kernel2<tile_{at}_of_a_name_as_long_as_they_come_{'x' * 80}>", "gemm", "bf16")
+        for at in range(1500)
+    ]
+    page = opened(big_result(steps=20, count=5000, names=names))
+    assert (tmp_path / "report.html").stat().st_size < MOST_BYTES
+    ready = page.evaluate("performance.getEntriesByType('navigation')[0].domComplete")
+    assert ready < 3000
