@@ -89,4 +89,5 @@ def _leaders(frame: pd.DataFrame) -> pd.Index:
         (-column(frame, "dur_ns"), -of_class.transform("sum").to_numpy(dtype=np.float64), group)
     )
     first = np.diff(group[order], prepend=-1) != 0
-    return pd.Index(frame.index[order[first]])
+    leaders: pd.Index = frame.index[order[first]]
+    return leaders
