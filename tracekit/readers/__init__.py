@@ -3,11 +3,12 @@
 from collections.abc import Callable
 
 from tracekit.errors import FormatError, UnsupportedError
-from tracekit.readers import kineto
+from tracekit.readers import kineto, nsys
 from tracekit.readers.archives import open_member
+from tracekit.readers.database import SQLITE_MAGIC, open_sqlite
 from tracekit.readers.discover import Source
 from tracekit.readers.foreign import name_document, refuse_magic
-from tracekit.readers.source import Progress, Stream, open_stream
+from tracekit.readers.source import STDIN, Progress, Stream, open_stream
 from tracekit.tables import Capture
 
 
@@ -17,7 +18,7 @@ def read_all(
     """Read the captures of a file: one, or one a rank where several ranks were merged into it.
 
     Args:
-        path: A file, or `-` for standard input.
+        path: A file, a folder that is one capture, or `-` for standard input.
         keep_frame: Whether the Python frame of a name is wanted by a rule; none by default.
         progress: Called with raw bytes read so far and the file's size.
 
@@ -26,19 +27,22 @@ def read_all(
         FormatError: No reader understands it.
         UnsupportedError: It is of a kind that is known and not read.
     """
-    return _read_closing(open_stream(path, progress), keep_frame)
+    if nsys.is_folder(path):
+        return nsys.read_folder(path)
+    stream = open_stream(path, progress)
+    if path != STDIN and stream.head().startswith(SQLITE_MAGIC) and not stream.gzipped:
+        stream.close()
+        return _read_database(path)
+    return _read_closing(stream, keep_frame)
 
 
 def read_source(
     source: Source, *, keep_frame: Callable[[str], bool] | None = None, progress: Progress | None = None
 ) -> list[Capture]:
     """Read the captures of a discovered source; errors as `read_all`."""
-    stream = (
-        open_stream(source.path, progress)
-        if source.member is None
-        else open_member(source.path, source.member, progress)
-    )
-    return _read_closing(stream, keep_frame)
+    if source.member is None:
+        return read_all(source.path, keep_frame=keep_frame, progress=progress)
+    return _read_closing(open_member(source.path, source.member, progress), keep_frame)
 
 
 def _read_closing(stream: Stream, keep_frame: Callable[[str], bool] | None) -> list[Capture]:
@@ -46,6 +50,20 @@ def _read_closing(stream: Stream, keep_frame: Callable[[str], bool] | None) -> l
         return read_stream(stream, keep_frame or _none)
     finally:
         stream.close()
+
+
+def _read_database(path: str) -> list[Capture]:
+    """Read an SQLite file, which needs a file on disk, not a stream."""
+    database = open_sqlite(path)
+    try:
+        if nsys.is_nsys(database):
+            return nsys.read(database)
+    finally:
+        database.close()
+    raise UnsupportedError(
+        f"{path}: an SQLite file of no profiler that tracekit reads",
+        hint="give an export of Nsight Systems (nsys export --type sqlite)",
+    )
 
 
 def read(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tracekit.errors import CaptureError
 from tracekit.formats import CEILINGS, INDEX, RUN, SHAPES_TRACE, TIMING_TRACE
+from tracekit.readers import nsys
 from tracekit.readers.archives import SUFFIXES, is_tar, is_zip, members
 from tracekit.readers.source import STDIN, open_stream
 from tracekit.tables import Role
@@ -46,6 +47,8 @@ def discover(path: str) -> list[Source]:
         return [Source(path)]
     if not folder.is_dir():
         return _file(path)
+    if nsys.is_folder(path):
+        return [Source(path)]
     if (folder / RUN).is_file():
         return _run(folder)
     found = [

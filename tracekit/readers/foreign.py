@@ -17,7 +17,11 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
         "an Nsight Compute report",
         "export it: ncu --import FILE --csv --page raw --print-units base",
     ),
-    (b"SQLite format 3\x00", "an SQLite file", "give a Kineto trace (*.json, *.json.gz)"),
+    (
+        b"SQLite format 3\x00",
+        "an SQLite file inside an archive, a compressed file or a pipe",
+        "unpack it, and give the file itself",
+    ),
     (b"PAR1", "a Parquet file", "give the trace that it was made from"),
     (b"\x7fELF", "a program", "give the trace that it wrote"),
 )
