@@ -214,3 +214,33 @@ def test_disagreeing_rules_weaken_the_winner_and_are_a_conflict() -> None:
 
 def test_what_is_inferred_is_never_certain() -> None:
     assert combine(votes(("decode", 0.9, "a"), ("decode", 0.9, "b"))).iloc[0]["confidence"] == 0.95
+
+
+def test_after_an_empty_iteration_new_requests_are_a_prefill_not_a_mixed_step() -> None:
+    """Two requests of 332 tokens each: right after a decode they may be one more and one that goes on."""
+
+    def trace(*, emptied: bool) -> TraceBuilder:
+        built = TraceBuilder()
+        for ts, tokens, rows in ((0, 1, 1), (5000, 664, 2)):
+            heads = [[tokens, 8, 64], [tokens, 2, 64], [tokens, 2, 64], [tokens, 8, 64], [], [], [], [0]]
+            built.op("vllm::unified_attention_with_output", ts, 2, dims=heads)
+            built.launched(GEMM, launch_ts=ts + 4, ts=ts + 5, dur=1)
+            built.op("_C::fused_gumbel_argmax", ts + 6, 1, dims=[[rows, 4096], [rows]])
+        return built.op("aten::slice", 2000, 1, dims=[[16]]) if emptied else built
+
+    assert phases(phased(trace(emptied=True))) == ["decode", "prefill"]
+    assert phases(phased(trace(emptied=False))) == ["decode", "mixed"]
+
+
+@pytest.mark.parametrize(("finished", "phase"), [(1, "prefill"), (0, "mixed")])
+def test_requests_that_have_left_the_batch_do_not_go_on(finished: int, phase: str) -> None:
+    trace = TraceBuilder()
+    for step, (new, done) in enumerate([(1, 0), (0, 0), (1, finished)]):
+        at = 100 * step
+        trace.frame(f"{RUNNER}(3380): execute_model", at, 50)
+        for number in range(new):
+            trace.frame(f"{BATCH}(304): add_request", at + 1 + number, 0.5)
+        for number in range(done):
+            trace.frame(f"{BATCH}(523): remove_request", at + 5 + number, 0.5)
+        trace.launched(GEMM, launch_ts=at + 20, ts=at + 21, dur=1)
+    assert phases(phased(trace)) == ["prefill", "decode", phase]

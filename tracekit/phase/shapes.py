@@ -43,9 +43,9 @@ def signature_facts(capture: Capture) -> pd.DataFrame:
 
 
 def op_facts(capture: Capture, linked: Linked) -> pd.DataFrame:
-    """The facts of each op, in the order of the op tree, with its name, thread, start and depth."""
+    """The facts of each op, in the order of the op tree, with its name, thread, times and depth."""
     facts = signature_facts(capture)
-    base = linked.ops[["name", "thread", "ts_ns", "depth", "signature"]]
+    base = linked.ops[["name", "thread", "ts_ns", "dur_ns", "depth", "signature"]]
     return base.merge(facts, left_on="signature", right_index=True, how="left", validate="many_to_one")
 
 

@@ -26,7 +26,8 @@ HINT_SHARE = 0.002
 STRONG_HINT = 0.8  # hints at least this strong, for both phases, make a step mixed
 WHOLE_REPLAYS, WHOLE_SHARE = 2, 0.8  # a decode replays one graph, or two, that hold nearly all of its kernels
 PIECES = 4  # more replays than this are the pieces between eager attention
-IDLE = 4.0
+PAUSE_NS = 500_000  # an engine that waits for its scheduler; ops of one iteration follow within microseconds
+VIEWS = ("aten::slice", "aten::select", "aten::view", "aten::as_strided")
 Floats = npt.NDArray[np.float64]
 VOTES = {"step": "int64", "phase": "object", "confidence": "float64", "word": "object"}
 
@@ -140,21 +141,29 @@ def by_token_rows(facts: pd.DataFrame, steps: Spans) -> pd.DataFrame:
 
 
 def _follows(facts: pd.DataFrame, steps: Spans) -> Flags:
-    """Steps that begin right after another: a scheduler runs the requests of that one on.
+    """Steps that go on from another on their thread: the scheduler had not run out of requests.
 
-    After a pause, `IDLE` times the usual gap, it had none left.
+    An engine that runs out makes one more iteration to drop the last request: a burst of views alone,
+    apart from all other ops.
     """
-    at, _ = locate(steps, facts["thread"].to_numpy(np.int64), facts["ts_ns"].to_numpy(np.int64))
-    times = (
-        facts.assign(step=at)[at >= 0].groupby("step")["ts_ns"].agg(["min", "max"]).reindex(range(len(steps)))
+    same = np.zeros(len(steps), dtype=bool)
+    same[1:] = steps.thread[1:] == steps.thread[:-1]
+    top = facts[facts["depth"] == 0]
+    start, thread = top["ts_ns"].to_numpy(np.int64), top["thread"].to_numpy(np.int64)
+    pause = np.diff(start, prepend=0) - np.roll(top["dur_ns"].to_numpy(np.int64), 1) >= PAUSE_NS
+    fresh = pause | (np.diff(thread, prepend=-1) != 0)
+    burst = np.cumsum(fresh)
+    views = top["name"].isin(VIEWS).groupby(burst).all().to_numpy(dtype=bool)
+    ends = start[fresh][views]
+    known = facts[facts["tokens"].notna()]
+    layer, at = (
+        known["ts_ns"].to_numpy(np.int64),
+        locate(steps, known["thread"].to_numpy(np.int64), known["ts_ns"].to_numpy(np.int64))[0],
     )
-    gap = times["min"].astype(float) - times["max"].astype(float).shift()
-    same = (
-        np.concatenate(([False], steps.thread[1:] == steps.thread[:-1]))
-        if len(steps)
-        else np.zeros(0, dtype=bool)
-    )
-    return np.asarray(same & (gap <= IDLE * gap[same].median()), dtype=bool)
+    after = np.searchsorted(layer, ends) if (np.diff(layer) >= 0).all() else np.full(len(ends), len(layer))
+    drained = np.unique(at[after[after < len(layer)]])
+    same[drained[drained >= 0]] = False
+    return same
 
 
 def _of_steps(facts: pd.DataFrame, name: str, steps: Spans, *, after: bool = False) -> Floats:
