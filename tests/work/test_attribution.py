@@ -125,6 +125,17 @@ def test_a_kernel_of_a_fitting_family_is_preferred_to_a_longer_one() -> None:
     assert listed(work.flops) == [MM_FLOPS, 0, 0]
 
 
+def test_the_grouped_products_of_an_expert_layer_share_its_work_by_time() -> None:
+    sizes = [[1, 64], [8, 64, 64], [8, 64, 32], [1, 2]]
+    experts = ("vllm::outplace_fused_experts", sizes, ["c10::BFloat16"] * 3 + ["float"])
+    rows = [(0, 60, "kernel"), (0, 500, "kernel"), (0, 20, "kernel")]
+    work = run(rows, [-1], [experts], family=["moe.gemm", "moe.perm", "moe.gemm"])
+    # 2·1·2·64·(64 + 32) operations, three quarters of the time in the first product.
+    assert listed(work.flops) == [18_432, 0, 6144]
+    assert work.weight_bytes.sum() == 2 * (4096 + 2048) * 2
+    assert listed(work.peak) == ["bf16", None, "bf16"]
+
+
 @pytest.mark.parametrize("outer", ["aten::linear", "aten::matmul"])
 def test_a_composite_stands_down_for_the_inner_op_that_does_its_work(outer: str) -> None:
     calls = [

@@ -28,9 +28,9 @@ _SUMS = ("sum_q", "sum_k", "sum_qq", "sum_qk")
 
 # Families, by how their names begin, that fit a kind of op; the kernel of another family is an auxiliary one.
 _FITS = {
-    OpKind.GEMM: ("gemm", "gemv", "moe"),
+    OpKind.GEMM: ("gemm", "gemv", "moe.gemm"),
     OpKind.ATTENTION: ("attn", "attention", "mla"),
-    OpKind.MOE: ("moe", "gemm", "gemv"),
+    OpKind.MOE: ("moe.gemm", "gemm", "gemv"),
     OpKind.CONV: ("conv", "gemm"),
     OpKind.NORM: ("norm",),
     OpKind.SOFTMAX: ("softmax", "sampling"),

@@ -75,7 +75,10 @@ def _donors(
     theirs = mine if together else np.arange(len(kernels), len(kernels) + len(donor))
     work = _work_ids(donor)
     found = np.full(len(kernels), -1, dtype=np.int64)
+    wanting = wanting & np.isin(tokens[mine], tokens[theirs][giving])
     for before, after in CONTEXTS:
+        if not (wanting & (found < 0)).any():
+            break
         hashes, valid = _contexts(tokens, streams, order, before, after)
         given = giving & valid[theirs]
         answers = _unanimous(hashes[theirs][given], work[given], np.flatnonzero(given))
