@@ -26,7 +26,7 @@ def devices(name: Name = None, as_json: Json = False, data: Data = None) -> None
     Raises:
         UnsupportedError: No device has such a name; the hint gives near ones.
     """
-    from tracekit.roofline.devices import find_devices, load_devices  # noqa: PLC0415 - pandas loads with it
+    from tracekit.roofline.devices import find_devices, load_devices
 
     table = load_devices(tuple(data or ()))
     chosen = table if name is None else find_devices(name, table)

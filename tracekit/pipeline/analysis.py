@@ -93,7 +93,9 @@ def _device(staged: list[tuple[Loaded, Staged]]) -> DeviceUsed:
     if not staged:
         return DeviceUsed()
     part, stage = staged[0]
-    name = next((device.name for device in part.capture.info.devices if device.name), None)
+    listed = (device.name for device in part.capture.info.devices if device.name)
+    # A trace of a CPU names no device; the run's own measurement does.
+    name = next(listed, stage.ceilings.device if stage.match is None else None)
     match = stage.match
     return DeviceUsed(
         name,

@@ -7,9 +7,10 @@ import pandas as pd
 
 from tracekit.intervals import union_length
 from tracekit.phase import label
+from tracekit.pipeline.device import find_ceilings
 from tracekit.pipeline.loading import Failure, Loaded, load
 from tracekit.pipeline.options import Options
-from tracekit.pipeline.stages import find_ceilings, named
+from tracekit.pipeline.stages import named
 from tracekit.tables import Kind, Linked
 from tracekit.tables.calls import GRAPH_LAUNCH
 from tracekit.tables.text import Bools, matches
