@@ -44,7 +44,7 @@ def run(
         The rates of the unprofiled run, with the overhead of the timing pass.
 
     Raises:
-        UnsupportedError: Out of memory, or no compiler where one is needed.
+        UnsupportedError: Out of memory.
         CaptureError: A trace cannot be written, or is only a part.
     """
     # A folder without a manifest is an unfinished capture; the manifest is written last.
@@ -56,11 +56,6 @@ def run(
     except RuntimeError as error:
         if "alloc" in str(error) and "memory" in str(error):
             raise _out_of_memory(workload) from error
-        if workload.compiled:
-            reason = f"torch.compile failed: {str(error).splitlines()[0]}"
-            raise UnsupportedError(
-                reason, hint="it needs a C++ compiler; collect without --compile"
-            ) from error
         raise
 
 
@@ -188,7 +183,7 @@ def command_line(workload: Workload, layers: int | None) -> str:
         "--tp": workload.tensor_parallel,
     }
     words = [word for option, value in options.items() if value is not None for word in (option, str(value))]
-    return shlex.join(["tracekit", "collect", *words, *(["--compile"] if workload.compiled else [])])
+    return shlex.join(["tracekit", "collect", *words])
 
 
 def _own_version() -> str:

@@ -151,5 +151,4 @@ def _workload(
         device=device.type,
         attention=request.attention,
         tensor_parallel=request.tensor_parallel,
-        compiled=request.compiled,
     )

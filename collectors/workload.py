@@ -71,18 +71,12 @@ class Runner:
             positions=max(workload.prompt_len, workload.kv_len + workload.decode_steps + MIXED_STEPS),
             generator=generator,
         )
-        self._run_model = torch.compile(self.model) if workload.compiled else self.model
         self.plan = {phase: _plan(phase, config, workload, generator) for phase in workload.phases}
 
     @property
     def warm_up_steps(self) -> int:
         """Steps that the warm-up runs."""
-        return sum(len(steps[: self._warm]) for steps in self.plan.values())
-
-    @property
-    def _warm(self) -> int | None:
-        # Compiled code is made for each shape: every step must have run once.
-        return None if self.workload.compiled else self.workload.warmup
+        return sum(len(steps[: self.workload.warmup]) for steps in self.plan.values())
 
     @property
     def steps_of_a_pass(self) -> int:
@@ -93,8 +87,8 @@ class Runner:
     def warm_up(self, progress: Progress) -> None:
         """Run some steps of each phase, so that nothing is made or loaded while times are taken."""
         for steps in self.plan.values():
-            for step in steps[: self._warm]:
-                self._run_model(step.tokens, step.inputs)
+            for step in steps[: self.workload.warmup]:
+                self.model(step.tokens, step.inputs)
                 progress.advance()
         self._synchronise()
 
@@ -114,7 +108,7 @@ class Runner:
         for step in steps:
             with record_function(step.annotation):
                 follows = phase == "decode" and chosen is not None
-                chosen = self._run_model(chosen if follows else step.tokens, step.inputs)
+                chosen = self.model(chosen if follows else step.tokens, step.inputs)
             if progress is not None:
                 progress.advance()
         self._synchronise()

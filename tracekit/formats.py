@@ -96,7 +96,6 @@ class CollectRequest:
         device: cpu or cuda; None takes a GPU where there is one.
         attention: sdpa or eager.
         tensor_parallel: Run the shard of one rank of so many.
-        compiled: Run the model through `torch.compile`.
         threads: CPU threads; None takes every core that the process may use.
     """
 
@@ -116,7 +115,6 @@ class CollectRequest:
     device: str | None = None
     attention: str = "sdpa"
     tensor_parallel: int = 1
-    compiled: bool = False
     threads: int | None = None
 
 
@@ -151,7 +149,6 @@ class Workload:
     device: str
     attention: str
     tensor_parallel: int = 1
-    compiled: bool = False
 
 
 @dataclass(frozen=True, slots=True)

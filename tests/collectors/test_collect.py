@@ -238,3 +238,28 @@ def test_a_capture_is_collected_over_an_earlier_one(
     collect(request_, progress)
     (outcome,) = collect(replace(request_, prompt_lens=(8,)), progress)
     assert outcome.manifest.workload.prompt_len == 8
+
+
+@pytest.mark.parametrize(
+    ("change", "cache", "heads"),
+    [
+        ({"kv_dtype": "bf16"}, 2 * 2 * 2 * 8 * 2, 4),
+        ({"kv_dtype": "fp8"}, 2 * 2 * 2 * 8, 4),
+        ({"tensor_parallel": 2}, 2 * 2 * 1 * 8 * 4, 2),
+        ({"attention": "eager"}, 2 * 2 * 2 * 8 * 4, 4),
+        ({"dtypes": ("fp64",)}, 2 * 2 * 2 * 8 * 8, 4),
+    ],
+    ids=["bf16 cache", "fp8 cache", "one rank of two", "eager attention", "fp64"],
+)
+def test_each_option_reaches_the_model(
+    collect: Collect,
+    progress: Recorder,
+    request_: CollectRequest,
+    change: dict[str, Any],
+    cache: int,
+    heads: int,
+) -> None:
+    (outcome,) = collect(replace(request_, repeats=1, warmup=0, **change), progress)
+    assert outcome.manifest.kv_bytes_per_token == cache
+    assert outcome.manifest.model["heads"] == heads
+    assert annotations(request_.output / TIMING_TRACE) == [PREFILL, *DECODE]

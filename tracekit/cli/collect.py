@@ -69,9 +69,6 @@ def collect(
         typer.Option(help="Run one rank's part of a tensor-parallel group.", min=1, rich_help_panel=_SIZE),
     ] = 1,
     attention: Annotated[str, typer.Option(help=f"{', '.join(ATTENTION)}.", rich_help_panel=_RUN)] = "sdpa",
-    compile_: Annotated[
-        bool, typer.Option("--compile", help="Use torch.compile.", rich_help_panel=_RUN)
-    ] = False,
     warmup: Annotated[int, typer.Option(help="Steps of each phase first.", min=0, rich_help_panel=_RUN)] = 2,
     repeats: Annotated[int, typer.Option(help="Repeats of each phase.", min=1, rich_help_panel=_RUN)] = 3,
     seed: Annotated[int, typer.Option(help="Seed of weights and tokens.", min=0, rich_help_panel=_RUN)] = 0,
@@ -110,7 +107,6 @@ def collect(
         device=device,
         attention=attention,
         tensor_parallel=tp,
-        compiled=compile_,
         threads=threads,
     )
     collector = find_collector("collect")
