@@ -244,3 +244,22 @@ def test_requests_that_have_left_the_batch_do_not_go_on(finished: int, phase: st
             trace.frame(f"{BATCH}(523): remove_request", at + 5 + number, 0.5)
         trace.launched(GEMM, launch_ts=at + 20, ts=at + 21, dur=1)
     assert phases(phased(trace)) == ["prefill", "decode", phase]
+
+
+def test_kernels_without_any_launch_are_cut_where_tokens_are_sampled() -> None:
+    trace, at = TraceBuilder(), 0
+    for attention in (
+        "flashinfer::BatchPrefillWithRaggedKVCacheKernel",
+        "flashinfer::BatchDecodeWithPagedKVCacheKernel",
+    ):
+        for name in (
+            "void vllm::rotary_embedding_kernel<int>()",
+            f"void {attention}<int>()",
+            GEMM,
+            "_gumbel_sample_kernel",
+        ):
+            trace.kernel(name, at, 5)
+            at += 10
+    found = phased(trace)
+    assert phases(found) == ["prefill", "decode"]
+    assert found.kernels["phase"].astype(str).tolist() == ["prefill"] * 4 + ["decode"] * 4

@@ -52,6 +52,12 @@ def launches(kernels: pd.DataFrame) -> Launches:
     return Launches(np.where(known, thread, -1), time, known)
 
 
+def device_order(kernels: pd.DataFrame) -> Launches:
+    """Stand-ins for launches in a capture without any: the start on the device, and the stream."""
+    stream = kernels["stream"].fillna(0).to_numpy(dtype=np.int64)
+    return Launches(stream, kernels["ts_ns"].to_numpy(dtype=np.int64), np.ones(len(kernels), dtype=bool))
+
+
 def attribute(kernels: pd.DataFrame, launched: Launches, steps: Spans) -> Attribution:
     """Give each row of the kernels table its step.
 

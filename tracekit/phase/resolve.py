@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 
 from tracekit.phase import votes
-from tracekit.phase.attribute import Attribution, attribute, launches
+from tracekit.phase.attribute import Attribution, attribute, device_order, launches
 from tracekit.phase.contrast import by_contrast
 from tracekit.phase.hosts import Flags, Spans, clear_of, join, locate
 from tracekit.phase.shapes import op_facts
 from tracekit.phase.steps import Marks, describe, host_steps
-from tracekit.phase.structure import is_language_model, is_serving, structural_steps
+from tracekit.phase.structure import device_steps, is_language_model, is_serving, structural_steps
 from tracekit.tables import Capture, Linked, Phase, QualityNote
 
 LIKELY = 0.4  # below it a label is a coin toss between phases and stays unknown
@@ -55,8 +55,12 @@ def resolve(kernels: pd.DataFrame, capture: Capture, linked: Linked, marks: Mark
     origin = "annotation" if any(steps.readings[slot].kind in STATED for slot in steps.reading) else ""
     trains = bool(len(marks.training))
     if not origin and not trains and is_language_model(capture, kernels):
-        more, marked_by = structural_steps(capture, linked, kernels)
-        more = clear_of(more, steps)
+        if launched.known.any():
+            more, marked_by = structural_steps(capture, linked, kernels)
+            more = clear_of(more, steps)
+        else:
+            launched = device_order(kernels)
+            more, marked_by = device_steps(kernels, launched.thread), "kernel_sequence"
         steps, origin = (join([steps, more]), marked_by) if len(more) else (steps, origin)
     found = attribute(kernels, launched, steps)
     table = describe(steps, marks)

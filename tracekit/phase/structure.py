@@ -55,20 +55,53 @@ def structural_steps(capture: Capture, linked: Linked, kernels: pd.DataFrame) ->
     Between two attention ops of one step lies a layer; where an embedding or a sampling op lies between
     them, a new step has begun. Every replay of a whole decoder is a step.
     """
-    thread: list[int] = []
-    bounds: list[tuple[int, int]] = []
+    steps: list[tuple[int, int, int]] = []
     origin = ""
     for number, marks in _per_thread(capture, linked.ops, kernels).items():
         found = _cut(marks)
-        bounds += found
-        thread += [number] * len(found)
+        steps += [(number, low, high) for low, high in found]
         if found:
             origin = "graph_replay" if marks.replay.all() else "op_sequence"
-    start, end = np.array(bounds, np.int64).reshape(-1, 2).T
-    blank = np.full(len(bounds), "", dtype=object)
-    return Spans(
-        np.array(thread, np.int64), start, end, np.zeros(len(bounds), np.int64), blank, (FOUND,)
-    ), origin
+    return _as_spans(steps), origin
+
+
+def device_steps(kernels: pd.DataFrame, lane: Ints) -> Spans:
+    """Steps of a capture without any launch record: cut on each stream where a token was sampled, or looked up.
+
+    Args:
+        kernels: The kernels, with `family`.
+        lane: The stream of each.
+    """
+    family = kernels["family"].astype(object).astype(str)
+    attention = (family.str.startswith("attn") & ~family.isin(["attn.combine", "attn.meta"])).to_numpy(
+        dtype=bool
+    )
+    embedding, sampling = (
+        (family == "embed").to_numpy(dtype=bool),
+        (family == "sampling").to_numpy(dtype=bool),
+    )
+    if sampling.any():
+        embedding = np.zeros(len(kernels), dtype=bool)  # look-ups occur inside layers too
+    start = kernels["ts_ns"].to_numpy(dtype=np.int64)
+    end = start + kernels["dur_ns"].to_numpy(dtype=np.int64)
+    none = np.empty(0, np.int64)
+    found = []
+    for number in np.unique(lane[attention]):
+        mine = lane == number
+        layer = np.sort(start[mine & attention])
+        replay = np.zeros(len(layer), dtype=bool)
+        edges = (np.sort(start[mine & embedding]) if embedding.any() else none, np.sort(end[mine & sampling]))
+        marks = _Marks(
+            layer, replay, *edges, serving=False, first=int(start[mine].min()), last=int(end[mine].max()) + 1
+        )
+        found += [(int(number), low, high) for low, high in _cut(marks)]
+    return _as_spans(found)
+
+
+def _as_spans(found: list[tuple[int, int, int]]) -> Spans:
+    thread, start, end = np.array(found, np.int64).reshape(-1, 3).T
+    blank = np.full(len(found), "", dtype=object)
+    return Spans(thread, start, end, np.zeros(len(found), np.int64), blank, (FOUND,))
 
 
 def is_language_model(capture: Capture, kernels: pd.DataFrame) -> bool:
