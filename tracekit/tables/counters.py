@@ -45,12 +45,12 @@ class Counters:
 
     Attributes:
         launches: COUNTER_LAUNCHES.
-        values: COUNTER_VALUES of the metrics that were asked for.
+        readings: COUNTER_VALUES of the metrics that were asked for.
         metrics: Metrics that the file has a column or a row for, wanted or not.
         options: What is known of how they were collected (cache_control, clock_control, replay …).
     """
 
     launches: pd.DataFrame
-    values: pd.DataFrame
+    readings: pd.DataFrame
     metrics: frozenset[str] = frozenset()
     options: dict[str, str] = field(default_factory=dict)
