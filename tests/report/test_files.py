@@ -67,3 +67,14 @@ def test_markdown_is_short_and_tells_the_story(big_result: Make) -> None:
 
 def test_markdown_shows_a_hostile_name_as_it_is() -> None:
     assert escape("<b>|`@me`\n_x_") == r"\<b\>\|\`&#64;me\`\\n\_x\_"
+
+
+def test_a_picture_of_the_roofline_stands_beside_the_markdown(big_result: Make, tmp_path: Path) -> None:
+    write_report(big_result(steps=4), tmp_path, ("md",), images=True)
+    assert (tmp_path / "roofline.png").read_bytes().startswith(b"\x89PNG")
+    assert "![Roofline](roofline.png)" in (tmp_path / "report.md").read_text()
+
+
+def test_without_known_work_there_is_no_picture(make_result: Make, tmp_path: Path) -> None:
+    write_report(make_result([{"name": "a", "ts_ns": 0, "dur_ns": 1}]), tmp_path, ("md",), images=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["report.md"]

@@ -31,13 +31,16 @@ def parse_formats(text: str) -> tuple[str, ...]:
     return tuple(word for word in FORMATS if word in asked)
 
 
-def write_report(result: Result, folder: Path, formats: Iterable[str] = FORMATS) -> list[Path]:
+def write_report(
+    result: Result, folder: Path, formats: Iterable[str] = FORMATS, *, images: bool = False
+) -> list[Path]:
     """Write the files of a report into a folder, which is made where there is none.
 
     Args:
         result: The analysis.
         folder: Where to write.
         formats: Any of `FORMATS`.
+        images: Whether to write the roofline as a picture too, which report.md then shows.
 
     Returns:
         The files written, in order.
@@ -46,10 +49,15 @@ def write_report(result: Result, folder: Path, formats: Iterable[str] = FORMATS)
         CaptureError: The folder cannot be written to.
     """
     wanted = [name for chosen in formats for name in _FILES[chosen]]
+    pictures = _pictures(result) if images else {}
+    wanted += pictures
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name in wanted:
-            _write_whole(folder / name, _content(result, name, [other for other in wanted if other != name]))
+            _write_whole(
+                folder / name,
+                pictures.get(name) or _content(result, name, [other for other in wanted if other != name]),
+            )
     except OSError as error:
         raise CaptureError(
             str(folder),
@@ -66,6 +74,13 @@ _TABLES: dict[str, tuple[Table, Callable[[Result], pd.DataFrame]]] = {
     "quality.parquet": (QUALITY, lambda result: result.quality),
 }
 _FILES = {"html": ["report.html"], "md": ["report.md"], "json": ["summary.json"], "parquet": [*_TABLES]}
+
+
+def _pictures(result: Result) -> dict[str, bytes]:
+    from tracekit.report.html.pictures import roofline_png  # noqa: PLC0415 - as below
+
+    picture = roofline_png(result)
+    return {} if picture is None else {"roofline.png": picture}
 
 
 def _content(result: Result, name: str, beside: list[str]) -> bytes:

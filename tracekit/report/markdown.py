@@ -23,7 +23,7 @@ def render_markdown(result: Result, artefacts: Iterable[str] = ()) -> str:
 
     Args:
         result: The analysis.
-        artefacts: Names of files beside it, to link to.
+        artefacts: Names of files beside it, to link to; pictures are shown.
     """
     return "\n".join(_lines(result, tuple(artefacts))) + "\n"
 
@@ -45,6 +45,7 @@ def _lines(result: Result, artefacts: tuple[str, ...]) -> Iterator[str]:
     yield from _section("### Verdict", [*_phases(summary)])
     yield from _section("### What could be won", [*_findings(summary)])
     yield from _section("### Top kernels", [*_kernels(result)])
+    yield from _section("", [f"![Roofline]({name})" for name in artefacts if name.endswith(".png")])
     yield ""
     yield "FLOPs are useful work; bytes are minimum traffic, a lower bound. Percentages of a roof are of the one named."
     if artefacts:

@@ -11,7 +11,7 @@ PLAIN_BOUND = {
     "compute": "arithmetic",
     "dram": "DRAM bandwidth",
     "l2": "L2 cache",
-    "latency": "latency (too small or too short)",
+    "latency": "latency",
     "communication": "communication",
     "copy": "copies",
     "unknown": "nothing told apart",
@@ -81,7 +81,7 @@ def brief(share: float | None) -> str:
 
 def of_roof(share: float | None, roof: str) -> str:
     """A share of a roof, with which: `41% spec`."""
-    return "" if share is None else f"{brief(share)} {roof[:4]}"
+    return "" if share is None or roof == "-" else f"{brief(share)} {roof[:4]}"
 
 
 def intensity(value: float | None) -> str:

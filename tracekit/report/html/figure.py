@@ -11,6 +11,8 @@ from tracekit.tables import Bottleneck, Phase
 
 Spec = dict[str, Any]
 
+VEGA_LITE = "6.4"
+"""The version that is asked of vl-convert, which carries several."""
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 """Names the grammar's version; it is never fetched."""
 

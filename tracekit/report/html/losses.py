@@ -69,7 +69,7 @@ def _waterfall(phase: str, sums: pd.Series) -> Figure:
         },
     }
     others = sums.drop("roof", errors="ignore")
-    reading = f"Of {duration(whole)} in {phase}, {percent(float(sums.get('roof', 0.0)) / whole)} would remain at the roofs"
+    reading = f"Of {duration(whole)} in {phase}, {percent(float(sums.get('roof', 0.0)) / whole)} is what its modelled kernels would take at the roofs"
     if len(others):
         reading += f"; the largest other part is {_MEANING[str(others.idxmax())]} ({percent(float(others.max()) / whole)})"
     spec = chart([layer], height=34 * len(bars), description=reading)

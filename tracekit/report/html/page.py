@@ -7,18 +7,16 @@ fetched; and its expressions can be interpreted without `eval`, which lets the p
 
 import base64
 import hashlib
-from dataclasses import asdict
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
-from typing import Any
 
 import vl_convert
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from tracekit.report import wording
-from tracekit.report.html.figure import CLASS_COLOURS, Figure
+from tracekit.report.html.figure import CLASS_COLOURS, VEGA_LITE, Figure
 from tracekit.report.html.losses import family_figures, waterfall_figures
 from tracekit.report.html.method import FORMULAS, ranks
 from tracekit.report.html.payload import kernel_table, script_json
@@ -27,7 +25,6 @@ from tracekit.report.html.timeline import step_rows, timeline_figures, trend_fig
 from tracekit.report.result import Result
 from tracekit.units import duration, percent, plain, si
 
-_VEGA_LITE = "6.4"
 _SNIPPET = "window.vegaEmbed = vegaEmbed;"
 
 
@@ -64,8 +61,8 @@ def render_html(result: Result) -> str:
     )
 
 
-def _shown(figure: Figure) -> dict[str, Any]:
-    return {name: value for name, value in asdict(figure).items() if name != "spec"}
+def _shown(figure: Figure) -> dict[str, str]:
+    return {"key": figure.key, "title": figure.title, "reading": figure.reading}
 
 
 def _version() -> str:
@@ -95,7 +92,7 @@ def _asset(name: str) -> str:
 @cache
 def _vega() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script, from the installed package."""
-    script: str = vl_convert.javascript_bundle(_SNIPPET, vl_version=_VEGA_LITE)
+    script: str = vl_convert.javascript_bundle(_SNIPPET, vl_version=VEGA_LITE)
     # Inside a script element nothing but these two can change how the page is read.
     return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
