@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tracekit.tables import LINKED, OP_TREE, SIGNATURES
@@ -301,6 +301,8 @@ def test_no_kernels_and_no_ops_are_no_error() -> None:
     assert "flops" in empty
 
 
+# A frame takes longer than a pure function, and machines are shared.
+@settings(deadline=None, max_examples=20)
 @given(st.permutations(range(6)), st.lists(st.integers(1, 50), min_size=6, max_size=6))
 def test_the_order_of_kernels_changes_no_sum(order: list[int], durations: list[int]) -> None:
     # Two products and an addition, two kernels each: the sum is that of the three ops.

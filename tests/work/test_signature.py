@@ -1,7 +1,7 @@
 """Recorded signatures are a stranger's text: they parse, or there is no call."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tracekit.work import OpWork, parse_call
@@ -105,6 +105,7 @@ TYPES = st.sampled_from(
 )
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_no_model_raises_or_gives_negative_work_on_any_sizes(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(_EXACT) + sorted(_PATTERNS)))
@@ -123,6 +124,7 @@ def test_no_model_raises_or_gives_negative_work_on_any_sizes(data: st.DataObject
     assert work is None or (work.flops or 0) >= 0
 
 
+@settings(deadline=None)
 @given(st.integers(1, 64), st.integers(1, 64), st.integers(1, 64), st.integers(1, 8))
 def test_more_rows_mean_more_work(m: int, n: int, k: int, more: int) -> None:
     small = _mm(m, n, k)
