@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from tracekit.errors import FormatError, UnsupportedError
-from tracekit.readers import kineto, nsys
+from tracekit.readers import kineto, nsys, rocprof
 from tracekit.readers.archives import open_member
 from tracekit.readers.database import SQLITE_MAGIC, open_sqlite
 from tracekit.readers.discover import Source
@@ -86,6 +86,8 @@ def read_stream(stream: Stream, keep_frame: Callable[[str], bool]) -> list[Captu
     """Read captures from their bytes; errors as `read_all`."""
     head = stream.head()
     refuse_magic(stream.label, head)
+    if rocprof.sniff(head):
+        return rocprof.read(stream)
     if not kineto.sniff(head):
         raise FormatError(
             stream.label,

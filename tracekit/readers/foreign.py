@@ -32,7 +32,6 @@ _DOCUMENTS: tuple[tuple[bytes, str, str], ...] = (
         "a VizTracer trace",
         "tracekit reads GPU profiler traces; record with torch.profiler",
     ),
-    (b'"rocprofiler-sdk-tool"', "a rocprofv3 JSON", "record with torch.profiler"),
     (b'"stackFrames"', "a Chrome trace of another tool", "give a trace from torch.profiler"),
     (b"speedscope", "a speedscope profile", "give a trace from torch.profiler"),
     (b'"nodes"', "a PyTorch execution trace", "give the Kineto trace of the same run"),
