@@ -39,9 +39,7 @@ def _lines(result: Result, artefacts: tuple[str, ...]) -> Iterator[str]:
     yield ""
     yield f"**Device:** {escape(wording.device_line(summary))}. **Roofs:** {escape(wording.roofs_line(summary))}."
     yield f"**Coverage** (shares of kernel time): {escape(wording.coverage_line(summary))}."
-    yield from _section(
-        "", [f"> :warning: {escape(line, 300)}  " for line in wording.warnings(summary)][:_TOP_WARNINGS]
-    )
+    yield from _section("", [*_warnings(summary)])
     yield from _section("### Verdict", [*_phases(summary)])
     yield from _section("### What could be won", [*_findings(summary)])
     yield from _section("### Top kernels", [*_kernels(result)])
@@ -50,6 +48,14 @@ def _lines(result: Result, artefacts: tuple[str, ...]) -> Iterator[str]:
     yield "FLOPs are useful work; bytes are minimum traffic, a lower bound. Percentages of a roof are of the one named."
     if artefacts:
         yield f"Artefacts: {', '.join(f'[{escape(name)}]({name})' for name in artefacts)}"
+
+
+def _warnings(summary: Summary) -> Iterator[str]:
+    lines = list(wording.warnings(summary))
+    for line in lines[:_TOP_WARNINGS]:
+        yield f"> :warning: {escape(line, 300)}  "
+    if len(lines) > _TOP_WARNINGS:
+        yield f"> and {len(lines) - _TOP_WARNINGS} more: see `quality` in summary.json"
 
 
 def _section(title: str, lines: list[str]) -> Iterator[str]:
@@ -77,8 +83,8 @@ def _phases(summary: Summary) -> Iterator[str]:
             _with_roof(si(phase.flops_per_s, "FLOP/s"), phase.compute_roof_share, roof) if shown else "-",
             _with_roof(si(phase.dram_bytes_per_s, "B/s"), phase.dram_roof_share, roof) if shown else "-",
             wording.intensity(phase.arithmetic_intensity).removesuffix(" FLOP/B") if shown else "-",
-            brief(phase.mfu),
-            brief(phase.mbu),
+            brief(phase.mfu) if shown else "-",
+            brief(phase.mbu) if shown else "-",
         )
 
 
