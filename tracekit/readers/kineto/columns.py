@@ -18,16 +18,23 @@ _INT64 = (-(1 << 63), (1 << 63) - 1)
 NO_ARGS = Args()
 
 
+class Codes(dict[T, int]):
+    """A code for each value, given when it is first asked for."""
+
+    def __missing__(self, value: T) -> int:
+        code = self[value] = len(self)
+        return code
+
+
 class Pool(Generic[T]):
     """Distinct values in order of first sight."""
 
     def __init__(self) -> None:
-        self.codes: dict[T, int] = {}
+        self.codes: Codes[T] = Codes()
 
     def encode(self, values: Iterable[T]) -> npt.NDArray[np.int32]:
         """The code of each value; new values are added."""
-        codes = self.codes
-        return np.array([codes.setdefault(value, len(codes)) for value in values], np.int32)
+        return np.fromiter(map(self.codes.__getitem__, values), np.int32)
 
 
 @dataclass(slots=True)

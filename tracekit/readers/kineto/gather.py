@@ -1,6 +1,6 @@
 """Sorts events into tables as they stream by."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -17,6 +17,8 @@ KeepFrame = Callable[[str], bool]
 _KINDS = {Bucket.KERNEL: Kind.KERNEL, Bucket.MEMCPY: Kind.MEMCPY, Bucket.MEMSET: Kind.MEMSET}
 _COMPLETE = "X"
 _METADATA = "M"
+# Flows and instants, of which there are many and which are counted only.
+_POINTS = frozenset("sfi")
 # How TensorFlow and JAX name the process of a device.
 _XLA_DEVICE = "/device:"
 
@@ -42,7 +44,7 @@ class Gathered:
     pairs: Pairs = field(default_factory=Pairs)
     counter_ranges: int = 0
     xla: bool = False
-    _threads: Pool[tuple[str, str]] = field(default_factory=Pool)
+    _threads: Pool[tuple[int | str, int | str]] = field(default_factory=Pool)
     _signatures: Pool[tuple[str, bytes, bytes, bytes, bytes]] = field(default_factory=Pool)
     _grids: Pool[bytes] = field(default_factory=Pool)
     _blocks: Pool[bytes] = field(default_factory=Pool)
@@ -51,14 +53,17 @@ class Gathered:
 
     def add(self, events: list[Event]) -> None:
         """Sort one batch into its tables."""
-        piles: dict[str, list[Event]] = {}
+        piles: defaultdict[str, list[Event]] = defaultdict(list)
+        rest = []
         for event in events:
-            whole = event if event.ph == _COMPLETE else self._completed(event)
-            if whole is not None:
-                pile = piles.get(whole.cat)
-                if pile is None:
-                    pile = piles[whole.cat] = []
-                pile.append(whole)
+            if event.ph == _COMPLETE:
+                piles[event.cat].append(event)
+            else:
+                rest.append(event)
+        self.counts.update(Counter([event.cat or f"ph:{event.ph}" for event in rest if event.ph in _POINTS]))
+        for event in rest:
+            if event.ph not in _POINTS and (whole := self._completed(event)) is not None:
+                piles[whole.cat].append(whole)
         for category, pile in piles.items():
             self.counts[category] += len(pile)
             self._sort(category, pile)
@@ -101,7 +106,7 @@ class Gathered:
         events, starts, lengths = self.device.usable(pile)
         args = [event.args or NO_ARGS for event in events]
         self.device.parts.add(
-            name=self.device.names.encode(event.name for event in events),
+            name=self.device.names.encode([event.name for event in events]),
             ts_ns=starts,
             dur_ns=lengths,
             kind=np.full(len(events), list(Kind).index(kind), np.int8),
@@ -118,7 +123,7 @@ class Gathered:
         events, starts, lengths = self.runtime.usable(pile)
         args = [event.args or NO_ARGS for event in events]
         self.runtime.parts.add(
-            name=self.runtime.names.encode(event.name for event in events),
+            name=self.runtime.names.encode([event.name for event in events]),
             ts_ns=starts,
             dur_ns=lengths,
             thread=self._encode_threads(events),
@@ -129,9 +134,9 @@ class Gathered:
 
     def _add_ops(self, pile: list[Event]) -> None:
         events, starts, lengths = self.ops.usable(pile)
-        signatures = ((e.name, *_signature(e)) for e in events)
+        signatures = [(event.name, *_signature(event)) for event in events]
         self.ops.parts.add(
-            name=self.ops.names.encode(event.name for event in events),
+            name=self.ops.names.encode([event.name for event in events]),
             ts_ns=starts,
             dur_ns=lengths,
             thread=self._encode_threads(events),
@@ -143,14 +148,14 @@ class Gathered:
             return
         events, starts, lengths = spans.usable(pile)
         spans.parts.add(
-            name=spans.names.encode(event.name for event in events),
+            name=spans.names.encode([event.name for event in events]),
             ts_ns=starts,
             dur_ns=lengths,
             thread=self._encode_threads(events),
         )
 
     def _encode_threads(self, events: list[Event]) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
-        return self._threads.encode((str(event.pid), str(event.tid)) for event in events)
+        return self._threads.encode([(event.pid, event.tid) for event in events])
 
     @property
     def holds_work(self) -> bool:
@@ -163,7 +168,7 @@ class Gathered:
     @property
     def threads(self) -> tuple[tuple[str, str], ...]:
         """(process, thread) labels, by thread index."""
-        return tuple(self._threads.codes)
+        return tuple((str(process), str(thread)) for process, thread in self._threads.codes)
 
     def device_events(self, base_ns: int) -> pd.DataFrame:
         """DEVICE_EVENTS, in order of start."""
@@ -229,10 +234,13 @@ class Gathered:
         return found
 
 
+_UNRECORDED = (b"", b"", b"", b"")
+
+
 def _signature(event: Event) -> tuple[bytes, bytes, bytes, bytes]:
     args = event.args
-    if args is None:
-        return b"", b"", b"", b""
+    if args is None or not (args.dims or args.types or args.concrete):
+        return _UNRECORDED
     return bytes(args.dims), bytes(args.types), bytes(args.strides), bytes(args.concrete)
 
 

@@ -10,6 +10,8 @@ from tracekit.readers.kineto.events import Event
 
 _LABEL = re.compile(r"^\[((?:(?:TP|DP|PP|EP|CP|RANK)\d+[-_]?)+)\]\s*(.*)$", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
+SAMPLE = 64
+"""A merger labels every event: the first of a batch show whether it did."""
 
 
 def label_of(event: Event) -> str:
@@ -20,7 +22,7 @@ def label_of(event: Event) -> str:
 
 def split(events: list[Event]) -> dict[str, list[Event]]:
     """Events by rank label, in order; one entry with an empty label where no process id has one."""
-    if not any(isinstance(event.pid, str) and event.pid.startswith("[") for event in events):
+    if not any(isinstance(event.pid, str) and event.pid.startswith("[") for event in events[:SAMPLE]):
         return {"": events}
     piles: dict[str, list[Event]] = {}
     for event in events:
