@@ -111,7 +111,7 @@ def _devices_agree(mine: pd.Series, yours: pd.Series) -> bool:
 def _codes(left: pd.DataFrame, right: pd.DataFrame) -> tuple[Ints, Ints]:
     """A code for each distinct row of both frames; -1 where a value is missing."""
     both = pd.concat([left, right], ignore_index=True).astype(object)
-    codes: Ints = np.asarray(both.groupby(list(both), sort=False).ngroup(), dtype=np.int64)
+    codes: Ints = np.array(both.groupby(list(both), sort=False).ngroup().fillna(-1), dtype=np.int64)
     codes[both.isna().any(axis=1).to_numpy(dtype=bool)] = -1
     return codes[: len(left)], codes[len(left) :]
 

@@ -66,7 +66,10 @@ CODES: dict[str, tuple[str, str]] = {
         "graph replays recorded whole, without their kernels",
         "record with nsys profile --cuda-graph-trace=node",
     ),
-    "open_ranges": ("ranges that never ended", "nothing: they were left out; the recording ended inside them"),
+    "open_ranges": (
+        "ranges that never ended",
+        "nothing: they were left out; the recording ended inside them",
+    ),
     "crossing_ranges": (
         "ranges that end on another thread than they began on",
         "they count for the thread of their start: prefer push/pop ranges",
@@ -145,6 +148,10 @@ CODES: dict[str, tuple[str, str]] = {
         "kernels of one step point to different phases",
         "look at these steps: they may be mixed",
     ),
+    "tensor_parallel": (
+        "the model's dimensions were divided among ranks",
+        "give --tp where the ranks share it otherwise",
+    ),
     "device": ("how the device was matched", "give --device NAME where it is wrong"),
     "no_ceilings": ("no ceilings are known for the device", "give --device NAME, or --peak and --dram"),
     "model_identified": (
@@ -155,4 +162,46 @@ CODES: dict[str, tuple[str, str]] = {
         "kernels whose operations and bytes nothing tells",
         "record shapes, or give --donor or --model: the line says which",
     ),
+    # hardware counters
+    "counter_rows": (
+        "rows of counters do not fit their header, or are too many",
+        "print them to a file of their own with --log-file, or profile fewer launches",
+    ),
+    "counter_units": (
+        "counters without their row of units",
+        "print the report again with --page raw --print-units base",
+    ),
+    "counter_cells": (
+        "counters that are no numbers, or in an unknown unit",
+        "nothing where few: they count as failed, never as 0",
+    ),
+    "counter_numbers": (
+        "commas that could be thousands separators or decimal marks",
+        "print the report again with LC_ALL=C",
+    ),
+    "counter_repeats": ("launches printed twice", "nothing: each was taken once"),
+    "counters_joined": ("counters were joined launch by launch", "nothing: the message says by what"),
+    "counters_mean": (
+        "counters of a name and grid were averaged",
+        "profile the same steps of the same workload: the counts of launches differ",
+    ),
+    "counters_missing": ("kernels without counters", "profile the steps that ran them"),
+    "counters_unused": (
+        "measured launches of no kernel in the trace",
+        "give the counters of the same workload; warm-up and autotuning leave some",
+    ),
+    "counters_ambiguous": (
+        "measured launches named without template arguments",
+        "profile with --kernel-name-base demangled",
+    ),
+    "counters_by_size": ("grids compared by their sizes alone", "use a newer Nsight Compute"),
+    "counters_by_name": ("no grids to compare", "use a newer Nsight Compute"),
+    "counters_matrix_only": ("operations without those of the vector units", "collect --counters flops"),
+    "counters_packed": ("packed FP32 instructions among the operations", "nothing: they are a lower bound"),
+    "counters_replayed": (
+        "counters collected in several passes",
+        "take DRAM bytes from a single-pass run",
+    ),
+    "counters_total": ("counters without kernels to join them to", "give the trace of the same run too"),
+    "counters_failed": ("the counters that were given could not be read", "see the errors"),
 }
