@@ -14,12 +14,11 @@ from tracekit.cli.options import (
     Json,
     Model,
     Peak,
+    Ranks,
     choices,
     finish,
     reading,
 )
-
-_LONGEST = 60
 
 
 def kernels(
@@ -31,6 +30,7 @@ def kernels(
     as_json: Json = False,
     top: Annotated[int, typer.Option("--top", min=1, help="Rows to print, longest first.")] = 30,
     model: Model = None,
+    tp: Ranks = None,
     donor: Donor = None,
     device: Device = None,
     peak: Peak = None,
@@ -40,24 +40,26 @@ def kernels(
     """Print or write the kernels table: a row a kernel, with phase, work, rates and bottleneck."""
     from tracekit.pipeline import analyze
     from tracekit.report.console import emit_json, write
-    from tracekit.report.tabular import kernels_text, write_kernels
+    from tracekit.report.tabular import kernel_rows, kernels_text, write_kernels
 
     with reading() as progress:
         result = analyze(
             captures,
             choices(
-                data=data, device=device, peaks=peak, dram=dram, model=model, donors=donor, progress=progress
+                data=data,
+                device=device,
+                peaks=peak,
+                dram=dram,
+                model=model,
+                ranks=tp,
+                donors=donor,
+                progress=progress,
             ),
         )
     if output is not None:
         write_kernels(result.kernels, output)
     elif as_json:
-        emit_json({"schema_version": 1, "kernels": kernels_text(result.kernels, None)})
+        emit_json({"schema_version": 1, "kernels": kernel_rows(result.kernels)})
     else:
-        rows = result.kernels.nlargest(top, "dur_ns")
-        shown = rows[
-            ["dur_ns", "phase", "family", "flops_per_s", "dram_bytes_per_s", "bottleneck", "name"]
-        ].copy()
-        shown["name"] = shown["name"].astype(object).str.slice(0, _LONGEST)
-        write(shown.to_string(index=False))
+        write(kernels_text(result.kernels, top))
     finish(result.errors)

@@ -94,6 +94,10 @@ CacheDir = Annotated[
         "--cache-dir", help="Where to keep them; the user's cache folder by default.", show_default=False
     ),
 ]
+Ranks = Annotated[
+    int | None,
+    typer.Option("--tp", min=1, help="Tensor-parallel ranks that share the model.", show_default=False),
+]
 Donor = Annotated[
     list[str] | None,
     typer.Option(
@@ -109,6 +113,7 @@ def choices(
     peaks: list[str] | None = None,
     dram: str | None = None,
     model: str | None = None,
+    ranks: int | None = None,
     donors: list[str] | None = None,
     cache: Path | None = None,
     progress: "Progress | None" = None,
@@ -127,6 +132,7 @@ def choices(
         peaks=dict(parse_peak(text) for text in peaks or ()),
         dram=None if dram is None else parse_rate(dram),
         model=model,
+        ranks=ranks,
         donors=tuple(donors or ()),
         cache=cache,
         progress=progress,

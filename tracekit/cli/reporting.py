@@ -16,6 +16,7 @@ from tracekit.cli.options import (
     Json,
     Model,
     Peak,
+    Ranks,
     cache_folder,
     choices,
     finish,
@@ -33,8 +34,12 @@ def report(
     formats: Annotated[
         str, typer.Option("--format", help="What to write there, separated by commas.")
     ] = FORMATS,
+    images: Annotated[
+        bool, typer.Option("--images", help="Write the charts as PNG files beside report.md.")
+    ] = False,
     as_json: Json = False,
     model: Model = None,
+    tp: Ranks = None,
     donor: Donor = None,
     device: Device = None,
     peak: Peak = None,
@@ -61,13 +66,14 @@ def report(
                 peaks=peak,
                 dram=dram,
                 model=model,
+                ranks=tp,
                 donors=donor,
                 cache=cache_folder(on=cache, folder=cache_dir),
                 progress=progress,
             ),
         )
     if output is not None:
-        write_report(result, output, wanted)
+        write_report(result, output, wanted, images=images)
     if as_json:
         emit_json(result.summary)
     elif len(result.all_kernels) or not result.errors:

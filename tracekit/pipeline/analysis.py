@@ -8,10 +8,10 @@ from tracekit.checks import check_steps
 from tracekit.classify import find_findings
 from tracekit.pipeline.loading import Failure, Loaded, assign_roles, load, with_shapes
 from tracekit.pipeline.options import Options
-from tracekit.pipeline.stages import Staged, place_after, run_stages
+from tracekit.pipeline.stages import Staged, named, place_after, run_stages
 from tracekit.report.contract import CaptureUsed, DeviceUsed
 from tracekit.report.result import Result
-from tracekit.tables import GAPS, QUALITY, STEPS, QualityNote
+from tracekit.tables import GAPS, QUALITY, STEPS, QualityNote, Role
 from tracekit.tables.ceilings import Ceilings
 
 
@@ -32,7 +32,8 @@ def analyze(paths: Sequence[str], options: Options | None = None) -> Result:
     chosen = options or Options()
     loaded, failures = load(paths, chosen)
     parts = assign_roles(loaded)
-    staged = [(part, run_stages(part, chosen)) for part in with_shapes(parts)]
+    donors = [(part.capture, named(part)) for part in parts if part.role is Role.DONOR]
+    staged = [(part, run_stages(part, chosen, donors)) for part in with_shapes(parts)]
     return _together(staged, parts, failures)
 
 

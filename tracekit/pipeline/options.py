@@ -17,6 +17,7 @@ class Options:
         peaks: Given peaks by word (bf16, vector …) [FLOP/s].
         dram: Given DRAM bandwidth [byte/s].
         model: Model preset or path of a config.json, for kernels without recorded shapes.
+        ranks: Tensor-parallel ranks that share the model; None for the ranks that the capture names.
         donors: Captures whose recorded shapes stand in for missing ones.
         cache: Folder in which parsed captures are kept, by content; None to keep none.
         progress: Called while reading, with raw bytes read and the size, by capture label.
@@ -27,6 +28,7 @@ class Options:
     peaks: Mapping[str, float] = field(default_factory=dict)
     dram: float | None = None
     model: str | None = None
+    ranks: int | None = None
     donors: tuple[str, ...] = ()
     cache: Path | None = None
     progress: Progress | None = None

@@ -1,5 +1,6 @@
 """The stages in order, for one capture."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,15 +9,18 @@ import pandas as pd
 from tracekit.checks import check_capture, sane_times
 from tracekit.classify import classify, find_gaps
 from tracekit.link import link
-from tracekit.phase import label
+from tracekit.models import presets, resolve
+from tracekit.phase import Phased, label
 from tracekit.pipeline.device import device_notes, find_ceilings
 from tracekit.pipeline.loading import Loaded
 from tracekit.pipeline.options import Options
 from tracekit.roofline import DeviceMatch, apply_roofs, step_rates
-from tracekit.tables import HwStatus, Linked, QualityNote
+from tracekit.tables import Capture, HwStatus, Linked, QualityNote
 from tracekit.tables.ceilings import Ceilings
 from tracekit.taxonomy import name_families
-from tracekit.work import model_work
+from tracekit.work import Worked, find_work
+
+Donor = tuple[Capture, Linked]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +50,19 @@ def named(loaded: Loaded) -> Linked:
     return Linked(name_families(linked.kernels), linked.ops, linked.quality)
 
 
-def run_stages(loaded: Loaded, options: Options) -> Staged:
-    """Link, name, phase, work, roofline, classify, gaps."""
+def run_stages(loaded: Loaded, options: Options, donors: Sequence[Donor] = ()) -> Staged:
+    """Link, name, phase, work, roofline, classify, gaps.
+
+    Raises:
+        UnsupportedError: A device or model that was named is not known.
+    """
     capture = sane_times(loaded.capture)
     loaded = replace(loaded, capture=capture)
     linked = named(loaded)
     phased = label(linked.kernels, capture, linked, options.data)
     ceilings, match = find_ceilings(loaded, linked.kernels, options)
-    kernels = model_work(phased.kernels, linked.ops, capture.signatures, phased.steps)
-    kernels = _without_counters(kernels)
+    worked = _work(capture, linked, phased, options, donors)
+    kernels = _without_counters(worked.kernels)
     kernels = classify(apply_roofs(kernels, ceilings), ceilings)
     steps = step_rates(kernels, phased.steps, ceilings)
     gaps = find_gaps(kernels, steps, capture.runtime_calls, capture.info)
@@ -63,9 +71,37 @@ def run_stages(loaded: Loaded, options: Options) -> Staged:
         *linked.quality,
         *check_capture(capture, linked),
         *phased.quality,
+        *worked.quality,
         *device_notes(match, ceilings),
     )
     return Staged(kernels, steps, gaps, notes, ceilings, match)
+
+
+def _work(
+    capture: Capture, linked: Linked, phased: Phased, options: Options, donors: Sequence[Donor]
+) -> Worked:
+    """FLOPs and bytes; a preset is looked for by recorded sizes only where a donor was given to read them from."""
+    config = None if options.model is None else resolve(options.model, options.data)
+    ranks, notes = _ranks(capture, options) if config is not None else (1, ())
+    worked = find_work(
+        phased.kernels,
+        capture,
+        linked,
+        phased.steps,
+        donors=donors,
+        config=None if config is None else config.sharded(ranks),
+        candidates=tuple(presets(options.data).values()) if donors else (),
+    )
+    return replace(worked, quality=(*notes, *worked.quality))
+
+
+def _ranks(capture: Capture, options: Options) -> tuple[int, tuple[QualityNote, ...]]:
+    """Ranks that share the model: as given, else all that the capture says its job has."""
+    named_ranks = capture.info.world_size or 1
+    if options.ranks is not None or named_ranks == 1:
+        return options.ranks or 1, ()
+    message = f"the model is taken to be shared by all {named_ranks} ranks of the job (tensor parallel); --tp says otherwise"
+    return named_ranks, (QualityNote("tensor_parallel", named_ranks, message),)
 
 
 def _without_counters(kernels: pd.DataFrame) -> pd.DataFrame:

@@ -54,7 +54,7 @@ def write_report(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name in wanted:
-            _write_whole(
+            write_whole(
                 folder / name,
                 pictures.get(name) or _content(result, name, [other for other in wanted if other != name]),
             )
@@ -120,7 +120,7 @@ def _column(values: pd.Series, kind: pa.DataType) -> pa.Array:
     return pa.DictionaryArray.from_arrays(made.indices.cast(pa.int32()), made.dictionary.cast(pa.string()))
 
 
-def _write_whole(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes) -> None:
     """Write beside the target, then rename: a reader never sees half a file."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:

@@ -210,7 +210,7 @@ def _coverage(rows: pd.DataFrame) -> Coverage:
     return Coverage(
         linked=_share_of(linked, own),
         phase_known=_share_of(rows["phase"] != Phase.UNKNOWN, own),
-        work_known=_share_of(rows["known_flops"].notna(), own),
+        work_known=_share_of(rows["flops"].notna() | rows["dram_bytes"].notna(), own),
         classified=_share_of(rows["bottleneck"] != Bottleneck.UNKNOWN, own),
     )
 

@@ -8,7 +8,7 @@ from tracekit.errors import TableError
 from tracekit.tables.codes import CODES
 from tracekit.tables.counters import Counters
 from tracekit.tables.schema import Column, Table
-from tracekit.tables.words import Kind
+from tracekit.tables.words import Kind, WorkSource
 
 _NAME = Column("name", "string", "Name, verbatim.")
 _TS = Column("ts_ns", "int64", "Start.", "ns")
@@ -45,7 +45,20 @@ RUNTIME_CALLS = Table(
 )
 OPS = Table(
     "ops",
-    (_NAME, _TS, _DUR, _THREAD, Column("signature", "int32", "Row of Capture.signatures.")),
+    (
+        _NAME,
+        _TS,
+        _DUR,
+        _THREAD,
+        Column("signature", "int32", "Row of Capture.signatures."),
+        Column(
+            "dims_source",
+            "string",
+            "Whence the signature, where it is another capture's.",
+            null=True,
+            words=WorkSource,
+        ),
+    ),
 )
 SIGNATURES = Table(
     "signatures",

@@ -1,0 +1,89 @@
+"""What a report costs, in units of decoding the same bytes with orjson: wall time, CPU time and peak memory.
+
+Each input is measured in turn, orjson then tracekit, several times over; every run is a process of its own, and
+the median of the ratios is printed, so that a machine whose speed drifts cannot favour one of the two.
+
+usage: report_cost.py TRACE [TRACE ...] [--rounds N] [--cache]
+"""
+
+import argparse
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ORJSON = """
+import gc, gzip, sys, time, orjson
+data = open(sys.argv[1], "rb").read()
+data = gzip.decompress(data) if data[:2] == b"\\x1f\\x8b" else data
+gc.disable()
+wall, cpu = time.perf_counter(), time.process_time()
+orjson.loads(data)
+print(len(data), time.perf_counter() - wall, time.process_time() - cpu)
+"""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one run: seconds of wall clock and CPU, and peak resident bytes."""
+
+    wall: float
+    cpu: float
+    peak: int
+
+
+def orjson_cost(path: Path) -> tuple[int, Cost]:
+    """JSON bytes and the cost of decoding them, reading and decompressing left out."""
+    out = subprocess.run([sys.executable, "-c", ORJSON, str(path)], capture_output=True, text=True, check=True)
+    size, wall, cpu = out.stdout.split()
+    return int(size), Cost(float(wall), float(cpu), 0)
+
+
+def tracekit_cost(path: Path, *options: str) -> Cost:
+    """The whole process: start, read, all stages, JSON and Parquet written."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "tracekit", "report", str(path), "-o", folder, "--format", "json,parquet", *options]
+        began = time.perf_counter()
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(child.pid, 0)
+        wall = time.perf_counter() - began
+    if os.waitstatus_to_exitcode(status):
+        raise SystemExit(f"tracekit failed on {path}")
+    return Cost(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
+
+
+def measure(path: Path, rounds: int, options: tuple[str, ...]) -> str:
+    """One line of the table."""
+    walls, cpus, peaks, size = [], [], [], 0
+    for _ in range(rounds):
+        size, base = orjson_cost(path)
+        cost = tracekit_cost(path, *options)
+        walls.append(cost.wall / base.wall)
+        cpus.append(cost.cpu / base.cpu)
+        peaks.append(cost.peak)
+    return f"{path.name:28} {size / 1e6:8.0f} {path.stat().st_size / 1e6:8.0f} {statistics.median(walls):8.2f} {statistics.median(cpus):8.2f} {max(peaks) / 1e6:8.0f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("traces", type=Path, nargs="+")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--cache", action="store_true", help="keep parsed captures: the first round of a trace fills the cache")
+    options = parser.parse_args()
+    print(f"{'trace':28} {'JSON MB':>8} {'disk MB':>8} {'wall x':>8} {'CPU x':>8} {'peak MB':>8}   (x = times orjson.loads of the same bytes)")
+    with tempfile.TemporaryDirectory() as cache:
+        extra = ("--cache", "--cache-dir", cache) if options.cache else ()
+        for path in options.traces:
+            if options.cache:
+                tracekit_cost(path, *extra)
+            print(measure(path, options.rounds, extra), flush=True)
+    print(f"largest child of this process: {resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e3:.0f} MB")
+
+
+if __name__ == "__main__":
+    main()
