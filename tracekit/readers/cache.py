@@ -86,11 +86,13 @@ def _blocks(path: str) -> Iterator[bytes]:
 
 
 def store(folder: Path, key: str, captures: list[Capture]) -> None:
-    """Keep the captures of a file.
+    """Keep the captures of a file; those with counters, which are small, are not kept.
 
     Raises:
         CaptureError: The folder cannot be written.
     """
+    if any(capture.counters is not None for capture in captures):
+        return
     try:
         folder.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=folder))
@@ -143,13 +145,19 @@ def _read(folder: Path, label: str) -> Capture:
     info["path"] = label
     info["options"] = frozenset(info["options"])
     info["devices"] = tuple(DeviceProperties(**device) for device in info["devices"])
-    frames: dict[str, pd.DataFrame] = {
-        name: table.conform(pq.read_table(folder / f"{name}.parquet", memory_map=True).to_pandas())
-        for name, table in _TABLES.items()
-    }
     return Capture(
         info=CaptureInfo(**info),
+        device_events=_table(folder, "device_events"),
+        runtime_calls=_table(folder, "runtime_calls"),
+        ops=_table(folder, "ops"),
+        signatures=_table(folder, "signatures"),
+        annotations=_table(folder, "annotations"),
+        frames=_table(folder, "frames"),
         threads=tuple((str(process), str(thread)) for process, thread in rest["threads"]),
         quality=tuple(QualityNote(**note) for note in rest["quality"]),
-        **frames,
     )
+
+
+def _table(folder: Path, name: str) -> pd.DataFrame:
+    stored = pq.read_table(folder / f"{name}.parquet", memory_map=True)
+    return _TABLES[name].conform(stored.to_pandas())

@@ -18,22 +18,53 @@ from tracekit.tables.ceilings import Ceilings
 class FindingLike(Protocol):
     """What the report needs of a finding; see `FindingRow` for the meanings."""
 
-    title: str
-    phase: str
-    kernels: tuple[str, ...]
-    recoverable_ns: float
-    confidence: float
-    evidence: str
-    next_step: str
+    @property
+    def title(self) -> str:
+        """What it is."""
+
+    @property
+    def phase(self) -> str:
+        """Phase that it concerns."""
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """Names of the kernels that it concerns."""
+
+    @property
+    def recoverable_ns(self) -> float:
+        """Time that could be won [ns]."""
+
+    @property
+    def confidence(self) -> float:
+        """How sure, 0 to 1."""
+
+    @property
+    def evidence(self) -> str:
+        """The numbers."""
+
+    @property
+    def next_step(self) -> str:
+        """What to do."""
 
 
 class ErrorLike(Protocol):
     """What the report needs of a capture that could not be read."""
 
-    path: str
-    code: str
-    message: str
-    hint: str
+    @property
+    def path(self) -> str:
+        """The capture."""
+
+    @property
+    def code(self) -> str:
+        """Stable word for what went wrong."""
+
+    @property
+    def message(self) -> str:
+        """One line."""
+
+    @property
+    def hint(self) -> str:
+        """The next step."""
 
 
 # Not slotted: the summary is made once, when first asked for, and kept.
