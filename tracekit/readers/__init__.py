@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 
-from tracekit.errors import FormatError, UnsupportedError
-from tracekit.readers import kineto, nsys, rocprof
+from tracekit.errors import CaptureError, FormatError, UnsupportedError
+from tracekit.readers import kineto, ncu, nsys, rocprof
 from tracekit.readers.archives import open_member
+from tracekit.readers.commas import first_row
 from tracekit.readers.database import SQLITE_MAGIC, open_sqlite
 from tracekit.readers.discover import Source
 from tracekit.readers.foreign import name_document, refuse_magic
@@ -33,7 +34,33 @@ def read_all(
     if path != STDIN and stream.head().startswith(SQLITE_MAGIC) and not stream.gzipped:
         stream.close()
         return _read_database(path)
+    if path != STDIN and stream.head().startswith(ncu.MAGIC) and not stream.gzipped:
+        stream.close()
+        return ncu.read_file(path)
     return _read_closing(stream, keep_frame)
+
+
+def read_counters(path: str, progress: Progress | None = None) -> list[Capture]:
+    """Read a file that is said to hold counters: what ncu printed, its report, or a trace with counters in it.
+
+    Raises:
+        CaptureError: It holds none: why, and what to do.
+    """
+    stream = open_stream(path, progress)
+    head = stream.head()
+    printed = not head.startswith(ncu.MAGIC) and not kineto.sniff(head)
+    if printed:
+        try:
+            return ncu.read(stream)
+        finally:
+            stream.close()
+    stream.close()
+    captures = read_all(path, progress=progress)
+    if not any(capture.counters is not None for capture in captures):
+        raise CaptureError(
+            path, "holds no hardware counters", hint="give the CSV that `ncu --csv --page raw` printed"
+        )
+    return captures
 
 
 def read_source(
@@ -58,11 +85,13 @@ def _read_database(path: str) -> list[Capture]:
     try:
         if nsys.is_nsys(database):
             return nsys.read(database)
+        if rocprof.is_rocpd(database):
+            return rocprof.read_database(database)
     finally:
         database.close()
     raise UnsupportedError(
         f"{path}: an SQLite file of no profiler that tracekit reads",
-        hint="give an export of Nsight Systems (nsys export --type sqlite)",
+        hint="give an export of Nsight Systems (nsys export --type sqlite), or a database of rocprofv3",
     )
 
 
@@ -88,7 +117,14 @@ def read_stream(stream: Stream, keep_frame: Callable[[str], bool]) -> list[Captu
     refuse_magic(stream.label, head)
     if rocprof.sniff(head):
         return rocprof.read(stream)
+    columns = first_row(head)
+    if nsys.is_sheet(columns):
+        return nsys.read_sheet(stream)
+    if rocprof.is_sheet(columns):
+        return rocprof.read_sheet(stream)
     if not kineto.sniff(head):
+        if ncu.sniff(head):
+            return ncu.read(stream)
         raise FormatError(
             stream.label,
             "is not JSON, and no other format that tracekit reads",

@@ -84,6 +84,37 @@ def triple_texts(stacked: Ints, null: Bools) -> pd.Categorical:
     return text_column(np.where(null, -1, codes.reshape(-1)), texts)
 
 
+@dataclass(frozen=True, slots=True)
+class ById:
+    """A table whose rows are found by their number.
+
+    Attributes:
+        ids: The numbers, ascending.
+        rows: The rows, in the order of their numbers.
+    """
+
+    ids: Ints
+    rows: pa.Table
+
+    @classmethod
+    def of(cls, table: pa.Table, name: str = "id") -> "ById":
+        """A table by one of its columns; of equal numbers, the first row counts."""
+        order = np.argsort(values(table, name), kind="stable")
+        return cls(values(table, name)[order], table.take(pa.array(order)))
+
+    def take(self, keys: Ints, null: Bools) -> pa.Table:
+        """The row of each key; nulls where there is none."""
+        if not len(self.ids):
+            return pa.table(
+                {
+                    name: pa.nulls(len(keys), kind)
+                    for name, kind in zip(self.rows.column_names, self.rows.schema.types, strict=True)
+                }
+            )
+        at = np.minimum(np.searchsorted(self.ids, keys), len(self.ids) - 1)
+        return self.rows.take(pa.array(at, mask=null | (self.ids[at] != keys)))
+
+
 @dataclass(slots=True)
 class Kept:
     """Rows with a usable time, and a tally of those without.
@@ -137,3 +168,16 @@ def lookup(codes: Mapping[int, int], keys: Ints, change: Callable[[Ints], Ints] 
         [codes.get(int(key), int(other)) for key, other in zip(distinct, fallback, strict=True)], np.int64
     )
     return found[inverse] if len(found) else keys
+
+
+def whole(texts: Iterable[str]) -> pa.Array:
+    """Texts of whole numbers as numbers; null where a text is none."""
+    return pa.array([_whole(text) for text in texts], pa.int64())
+
+
+def _whole(text: str) -> int | None:
+    digits = text.strip()
+    if not digits.lstrip("-").isdecimal() or len(digits) > len(str(_LIMIT)):
+        return None
+    number = int(digits)
+    return number if abs(number) < _LIMIT else None

@@ -79,6 +79,10 @@ CODES: dict[str, tuple[str, str]] = {
         "the recorder warned while it recorded",
         "look at the report's diagnostics in nsys-ui",
     ),
+    "summary_only": (
+        "kernels from a summary: averages laid end to end",
+        "give the SQLite export: it has times, launches and phases",
+    ),
     "several_processes": (
         "several processes in one capture",
         "nothing: launches and kernels were joined within each",

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from tracekit.errors import CaptureError
 from tracekit.readers.arrow import Kept, values
 from tracekit.readers.database import Database, open_parquet_folder, read_columns
 from tracekit.readers.nsys import schema
@@ -18,8 +19,10 @@ from tracekit.readers.nsys.host import read_host, runtime_calls
 from tracekit.readers.nsys.nvtx import read_nvtx, want_texts
 from tracekit.readers.nsys.processes import Processes, device_numbers, gpus
 from tracekit.readers.nsys.schema import is_nsys
+from tracekit.readers.nsys.sheets import is_sheet, read_rows
 from tracekit.readers.nsys.strings import Strings
-from tracekit.tables import RANGES, Capture, CaptureInfo, QualityNote
+from tracekit.readers.source import Stream
+from tracekit.tables import OPS, RANGES, RUNTIME_CALLS, SIGNATURES, Capture, CaptureInfo, QualityNote
 
 NAME = "nsys"
 _RECORD_NODES = "record with: nsys profile --trace=cuda,nvtx --cuda-graph-trace=node"
@@ -97,6 +100,35 @@ def read(database: Database) -> list[Capture]:
     ]
 
 
+def read_sheet(stream: Stream) -> list[Capture]:
+    """Read a CSV report of `nsys stats`: the trace of the GPU, or a summary of kernels.
+
+    Raises:
+        UnsupportedError: It is another report, or its times are not in nanoseconds.
+        CaptureError: The bytes cannot be read, the file is damaged, or nothing is in it.
+    """
+    trace = read_rows(stream)
+    if not trace.events:
+        raise CaptureError(
+            stream.label, "the report has no row", hint="nothing ran on the GPU; record again", code="no_work"
+        )
+    info = CaptureInfo(
+        stream.label, NAME, "csv", devices=trace.listed(), event_counts={"gpu_trace": trace.rows}
+    )
+    return [
+        Capture(
+            info=info,
+            device_events=trace.frame(),
+            runtime_calls=RUNTIME_CALLS.empty(),
+            ops=OPS.empty(),
+            signatures=SIGNATURES.empty(),
+            annotations=RANGES.empty(),
+            frames=RANGES.empty(),
+            quality=(*stream.notes, *trace.notes()),
+        )
+    ]
+
+
 def _device_notes(device: DeviceTables, events: pd.DataFrame, calls: pd.DataFrame) -> list[QualityNote]:
     found = []
     if len(device.graphs):
@@ -148,4 +180,4 @@ def _processes(processes: Processes) -> list[QualityNote]:
     ]
 
 
-__all__ = ["NAME", "is_folder", "is_nsys", "read", "read_folder"]
+__all__ = ["NAME", "is_folder", "is_nsys", "is_sheet", "read", "read_folder", "read_sheet"]

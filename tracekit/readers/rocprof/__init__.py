@@ -5,8 +5,11 @@ environment, which such files hold, are never read.
 """
 
 from tracekit.errors import FormatError
+from tracekit.readers.database import Database
+from tracekit.readers.rocprof import rocpd, sheets
 from tracekit.readers.rocprof.document import Document
 from tracekit.readers.rocprof.gather import Gathered
+from tracekit.readers.rocprof.rocpd import is_rocpd
 from tracekit.readers.source import Stream
 from tracekit.tables import OPS, RANGES, SIGNATURES, Capture, CaptureInfo, QualityNote
 
@@ -31,6 +34,32 @@ def read(stream: Stream) -> list[Capture]:
     for name, records in document.batches():
         gathered.add(name, records)
     return [as_capture(stream.label, "json", gathered, document.notes())]
+
+
+def is_sheet(columns: list[str]) -> bool:
+    """Whether columns of these names are a CSV of rocprofv3, of kernels or of counters."""
+    return set(columns) >= sheets.KERNELS or set(columns) >= sheets.COUNTERS
+
+
+def read_sheet(stream: Stream) -> list[Capture]:
+    """Read a CSV of rocprofv3.
+
+    Raises:
+        FormatError: It is not valid, or holds nothing to report.
+        CaptureError: The bytes cannot be read.
+    """
+    gathered, notes = sheets.gather(stream)
+    return [as_capture(stream.label, "csv", gathered, notes)]
+
+
+def read_database(database: Database) -> list[Capture]:
+    """Read a rocpd database: one capture, however many recordings were merged into it.
+
+    Raises:
+        FormatError: It holds nothing to report.
+        CaptureError: The file is damaged.
+    """
+    return [as_capture(database.label, "rocpd", rocpd.gather(database), [])]
 
 
 def as_capture(label: str, schema: str, gathered: Gathered, notes: list[QualityNote]) -> Capture:
@@ -68,3 +97,6 @@ def as_capture(label: str, schema: str, gathered: Gathered, notes: list[QualityN
         quality=(*notes, *frames.notes()),
         counters=counters,
     )
+
+
+__all__ = ["NAME", "as_capture", "is_rocpd", "is_sheet", "read", "read_database", "read_sheet", "sniff"]
