@@ -14,8 +14,8 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (b"NVNSREPT", "an Nsight Systems report", "export it: nsys export --type sqlite FILE"),
     (
         b"NVR\x00",
-        "an Nsight Compute report",
-        "export it: ncu --import FILE --csv --page raw --print-units base",
+        "an Nsight Compute report inside an archive, a compressed file or a pipe",
+        "unpack it, or print it: ncu --import FILE --csv --page raw --print-units base",
     ),
     (
         b"SQLite format 3\x00",

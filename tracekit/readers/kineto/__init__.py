@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from tracekit.errors import FormatError
 from tracekit.readers.foreign import refuse_foreign
 from tracekit.readers.kineto.categories import DEVICE_BUCKETS, bucket_of
+from tracekit.readers.kineto.counters import counters_of
 from tracekit.readers.kineto.document import Document
 from tracekit.readers.kineto.gather import Gathered, KeepFrame
 from tracekit.readers.kineto.metadata import Metadata, parse
@@ -124,4 +125,5 @@ def _capture(
         frames=gathered.ranges(gathered.frames, base),
         threads=gathered.threads,
         quality=(*notes, *gathered.notes(), *_missing_work(metadata, gathered)),
+        counters=counters_of(gathered.counter_ranges),
     )

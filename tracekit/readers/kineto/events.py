@@ -1,5 +1,7 @@
 """One trace event, typed: only the fields that a table needs are decoded, and none into a dict."""
 
+from typing import Any
+
 import msgspec
 
 Number = int | float | str | None
@@ -25,6 +27,12 @@ class Args(msgspec.Struct, gc=False):
 
 
 _NO_ARGS = Args()
+
+
+class CounterArgs(Args):
+    """The arguments of a counter range: every one is a metric."""
+
+    metrics: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 class Event(msgspec.Struct, gc=False):
@@ -53,6 +61,16 @@ class LooseEvent(msgspec.Struct, gc=False):
     args: msgspec.Raw = msgspec.Raw()
 
 
+class _Measured(msgspec.Struct):
+    """An event with all of its arguments, for the rare traces that hold counters."""
+
+    cat: object = ""
+    args: dict[str, Any] | None = None
+
+
+COUNTER_RANGE = "cuda_profiler_range"
+_MARK = COUNTER_RANGE.encode()
+_MEASURED = msgspec.json.Decoder(list[_Measured])
 _EVENTS = msgspec.json.Decoder(list[Event])
 _EVENT = msgspec.json.Decoder(Event)
 _LOOSE = msgspec.json.Decoder(LooseEvent)
@@ -65,13 +83,22 @@ def decode_array(data: bytes | bytearray | memoryview) -> list[Event]:
     Raises:
         msgspec.DecodeError: The array is not JSON, or an event does not fit the types.
     """
-    return _EVENTS.decode(data)
+    events = _EVENTS.decode(data)
+    return events if bytes(data).find(_MARK) < 0 else _with_metrics(events, data)
+
+
+def _with_metrics(events: list[Event], data: bytes | bytearray | memoryview) -> list[Event]:
+    for event, measured in zip(events, _MEASURED.decode(data), strict=True):
+        if event.cat == COUNTER_RANGE:
+            event.args = CounterArgs(metrics=measured.args or {})
+    return events
 
 
 def decode_one(data: bytes | memoryview) -> Event | None:
     """One event, leniently; None where it is not even JSON."""
     try:
-        return _EVENT.decode(data)
+        event = _EVENT.decode(data)
+        return event if event.cat != COUNTER_RANGE else _with_metrics([event], b"[" + bytes(data) + b"]")[0]
     except DAMAGE:
         return _decode_loosely(data)
 

@@ -42,7 +42,7 @@ class Gathered:
     annotations: Spans = field(default_factory=Spans)
     frames: Spans = field(default_factory=Spans)
     pairs: Pairs = field(default_factory=Pairs)
-    counter_ranges: int = 0
+    counter_ranges: list[Event] = field(default_factory=list)
     xla: bool = False
     _threads: Pool[tuple[int | str, int | str]] = field(default_factory=Pool)
     _signatures: Pool[tuple[str, bytes, bytes, bytes, bytes]] = field(default_factory=Pool)
@@ -94,7 +94,7 @@ class Gathered:
         elif bucket is Bucket.FRAME:
             self._add_ranges(self.frames, [event for event in pile if self._wanted(event.name)])
         elif bucket is Bucket.COUNTER_RANGE:
-            self.counter_ranges += len(pile)
+            self.counter_ranges += pile
 
     def _wanted(self, name: str) -> bool:
         wanted = self._frame_names.get(name)
@@ -162,7 +162,7 @@ class Gathered:
         """Whether there is anything to report: device work, ops, host calls or counters."""
         return (
             any(len(spans.parts) for spans in (self.device, self.ops, self.runtime))
-            or self.counter_ranges > 0
+            or len(self.counter_ranges) > 0
         )
 
     @property

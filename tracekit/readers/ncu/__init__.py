@@ -4,6 +4,7 @@ from tracekit.errors import CaptureError
 from tracekit.ncu.messages import explain
 from tracekit.readers.ncu.document import Output, read_output
 from tracekit.readers.ncu.launches import Launches
+from tracekit.readers.ncu.report import MAGIC, read_report
 from tracekit.readers.source import Stream
 from tracekit.tables import (
     DEVICE_EVENTS,
@@ -16,6 +17,8 @@ from tracekit.tables import (
     Counters,
     QualityNote,
 )
+
+__all__ = ["MAGIC", "read", "read_file", "sniff"]
 
 NAME = "ncu"
 _HEAD = 1 << 16
@@ -47,6 +50,12 @@ def read(stream: Stream) -> list[Capture]:
         raise CaptureError(stream.label, reason, hint=failure.hint, code=f"ncu_{failure.code}")
     counters, notes = found.counters(_options(output))
     return [as_capture(stream.label, "csv", counters, [*stream.notes, *notes, *_damage(output)])]
+
+
+def read_file(path: str) -> list[Capture]:
+    """Read a report of Nsight Compute, which needs a file on disk; errors as `read_report`."""
+    counters, notes = read_report(path)
+    return [as_capture(path, "ncu-rep", counters, notes)]
 
 
 def as_capture(label: str, schema: str, counters: Counters, notes: list[QualityNote]) -> Capture:
