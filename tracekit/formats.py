@@ -18,6 +18,7 @@ SCHEMA_VERSION = 1
 
 RUN = "run.json"
 INDEX = "index.json"
+ENGINE = "engine.json"
 CEILINGS = "ceilings.json"
 TIMING_TRACE = "timing.trace.json.gz"
 SHAPES_TRACE = "shapes.trace.json.gz"
@@ -116,6 +117,47 @@ class CollectRequest:
     attention: str = "sdpa"
     tensor_parallel: int = 1
     threads: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRequest:
+    """What `tracekit collect --engine` asks of a running server.
+
+    Attributes:
+        engine: Which engine serves.
+        url: Where: the only place that requests go to.
+        output: Folder to write.
+        trace_dir: The folder that the server writes its traces to, where this machine sees it.
+        model: The name it serves; None takes the first that it lists.
+        phases: Loads to send: of prompts, of decode, of both at once.
+        batch: Requests at once.
+        prompt_len: Tokens of a prompt of the prefill load.
+        kv_len: Tokens of a prompt of the decode load: what each decode step stands behind.
+        decode_steps: Decode steps to record at least.
+        warmup: Rounds of requests before the profile starts.
+        repeats: Rounds of the prefill load.
+        seed: Seed of the prompts.
+        api_key: Sent as a bearer token; never written.
+        timeout_s: Longest wait for an answer, and for files to be complete [s].
+        stop_timeout_s: Longest wait for the server to stop its profile [s].
+    """
+
+    engine: str
+    url: str
+    output: Path
+    trace_dir: Path | None = None
+    model: str | None = None
+    phases: tuple[str, ...] = ("prefill", "decode")
+    batch: int = 1
+    prompt_len: int = 512
+    kv_len: int = 1000
+    decode_steps: int = 32
+    warmup: int = 2
+    repeats: int = 3
+    seed: int = 0
+    api_key: str | None = field(default=None, repr=False)
+    timeout_s: float = 120.0
+    stop_timeout_s: float = 900.0
 
 
 class Progress(Protocol):
