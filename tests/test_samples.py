@@ -40,7 +40,7 @@ def close(value: Any) -> Any:
 def test_the_report_of_a_sample_is_the_recorded_one(name: str, request: pytest.FixtureRequest) -> None:
     document = summary_of(name)
     jsonschema.validate(document, SCHEMA)
-    golden = GOLDEN / f"{name.split('.')[0]}.json"
+    golden = GOLDEN / f"{name.split('.', maxsplit=1)[0]}.json"
     if request.config.getoption("--update-golden"):
         golden.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n")
     assert document == close(json.loads(golden.read_text()))
