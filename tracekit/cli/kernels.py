@@ -7,6 +7,7 @@ import typer
 
 from tracekit.cli.options import (
     Captures,
+    Counters,
     Data,
     Device,
     Donor,
@@ -15,6 +16,7 @@ from tracekit.cli.options import (
     Model,
     Peak,
     Ranks,
+    Steady,
     choices,
     finish,
     reading,
@@ -31,7 +33,9 @@ def kernels(
     top: Annotated[int, typer.Option("--top", min=1, help="Rows to print, longest first.")] = 30,
     model: Model = None,
     tp: Ranks = None,
+    steady: Steady = False,
     donor: Donor = None,
+    counters: Counters = None,
     device: Device = None,
     peak: Peak = None,
     dram: Dram = None,
@@ -52,7 +56,9 @@ def kernels(
                 dram=dram,
                 model=model,
                 ranks=tp,
+                steady=steady,
                 donors=donor,
+                counters=counters,
                 progress=progress,
             ),
         )

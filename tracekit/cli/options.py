@@ -94,6 +94,13 @@ CacheDir = Annotated[
         "--cache-dir", help="Where to keep them; the user's cache folder by default.", show_default=False
     ),
 ]
+Steady = Annotated[
+    bool,
+    typer.Option(
+        "--steady",
+        help="Leave out ramp-up (decode steps below the median batch) and steps that the window cuts.",
+    ),
+]
 Ranks = Annotated[
     int | None,
     typer.Option("--tp", min=1, help="Tensor-parallel ranks that share the model.", show_default=False),
@@ -102,6 +109,15 @@ Donor = Annotated[
     list[str] | None,
     typer.Option(
         "--donor", help="A capture whose recorded shapes stand in for missing ones.", show_default=False
+    ),
+]
+
+Counters = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--counters",
+        help="Hardware counters of the same run: what `ncu --csv --page raw` printed, or its report.",
+        show_default=False,
     ),
 ]
 
@@ -114,7 +130,9 @@ def choices(
     dram: str | None = None,
     model: str | None = None,
     ranks: int | None = None,
+    steady: bool = False,
     donors: list[str] | None = None,
+    counters: list[str] | None = None,
     cache: Path | None = None,
     progress: "Progress | None" = None,
 ) -> "Options":
@@ -133,7 +151,9 @@ def choices(
         dram=None if dram is None else parse_rate(dram),
         model=model,
         ranks=ranks,
+        steady=steady,
         donors=tuple(donors or ()),
+        counters=tuple(counters or ()),
         cache=cache,
         progress=progress,
     )

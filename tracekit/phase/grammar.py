@@ -161,6 +161,15 @@ def read_name(name: str, candidates: Iterable[Rule]) -> Reading | None:
     return None
 
 
+def rank_of_file(name: str, extra: tuple[Path, ...] = ()) -> int | None:
+    """The rank that an engine put into the name of a trace file; None where it names none."""
+    for rule in rules(extra):
+        match = rule.pattern.search(name) if rule.kind == "file" else None
+        if match is not None and match.groupdict().get("rank"):
+            return int(match["rank"])
+    return None
+
+
 def wants_frame(name: str, extra: tuple[Path, ...] = ()) -> bool:
     """Whether a rule wants the Python frame of this name; readers keep no other."""
     return len(name) <= LONGEST_NAME and any(

@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from tracekit.intervals import Ints
+from tracekit.phase.apportion import COLUMN, apportion, context_shares
 from tracekit.phase.attribute import (
     OTHER_THREAD_CONFIDENCE,
     POST_STEP_CONFIDENCE,
@@ -46,7 +47,8 @@ class Phased:
     """The output of the phase stage.
 
     Attributes:
-        kernels: The kernels given, with step_id, phase, phase_confidence, phase_evidence and flags.
+        kernels: The kernels given, with step_id, phase, phase_confidence, phase_evidence, flags, and the internal
+            column context_share: the prefill's part of a kernel in a mixed step.
         steps: STEPS, as far as this stage can know it: work and rates are null.
         quality: What could not be told, and where evidence disagreed.
     """
@@ -76,6 +78,9 @@ def label(kernels: pd.DataFrame, capture: Capture, linked: Linked, extra: tuple[
     order = np.argsort(resolved.steps.start, kind="stable")
     steps = _steps_table(kernels, capture, resolved, engine)
     labelled = _label_kernels(kernels, marks, resolved, np.argsort(order))
+    labelled[COLUMN] = apportion(
+        labelled, resolved.found.step, context_shares(complete(resolved.table[list(COUNTS)]))
+    )
     steps = steps.iloc[order].reset_index(drop=True).assign(step_id=np.arange(len(order), dtype=np.int64))
     notes = (*resolved.quality, *_notes(labelled, resolved, how_to_record(known, engine)))
     return Phased(labelled, STEPS.check(STEPS.conform(steps), FILLED), notes)

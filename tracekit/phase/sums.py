@@ -15,7 +15,7 @@ def request_sums(counts: pd.DataFrame) -> pd.DataFrame:
     Args:
         counts: The columns named in `grammar.COUNTS`, one row a step.
     """
-    full = {side: _side(counts, side) for side in SIDES}
+    full = {side: side_sums(counts, side) for side in SIDES}
     both = {name: full["context"][name] + full["generation"][name] for name in ("q", "k", "qq", "qk")}
     return pd.DataFrame({f"sum_{name}": values for name, values in both.items()}, index=counts.index)
 
@@ -30,7 +30,8 @@ def _tokens(counts: pd.DataFrame, side: str) -> pd.Series:
     return counts[f"{side}_tokens"].where(counts[f"{side}_requests"] != 0, 0.0)
 
 
-def _side(counts: pd.DataFrame, side: str) -> dict[str, pd.Series]:
+def side_sums(counts: pd.DataFrame, side: str) -> dict[str, pd.Series]:
+    """Sums of one side's requests: q, k, qq, qk."""
     requests, q = counts[f"{side}_requests"], _tokens(counts, side)
     none, single = q == 0, (q == requests) & (q > 0)
     k = counts[f"{side}_sk"].mask(none, 0.0)

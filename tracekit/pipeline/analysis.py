@@ -6,9 +6,11 @@ import pandas as pd
 
 from tracekit.checks import check_steps
 from tracekit.classify import find_findings
+from tracekit.errors import UsageError
 from tracekit.pipeline.loading import Failure, Loaded, assign_roles, load, with_shapes
 from tracekit.pipeline.options import Options
-from tracekit.pipeline.stages import Staged, named, place_after, run_stages
+from tracekit.pipeline.stages import Measured, Staged, named, place_after, run_stages
+from tracekit.pipeline.steady import steady
 from tracekit.report.contract import CaptureUsed, DeviceUsed
 from tracekit.report.result import Result
 from tracekit.tables import GAPS, QUALITY, STEPS, QualityNote, Role
@@ -33,8 +35,27 @@ def analyze(paths: Sequence[str], options: Options | None = None) -> Result:
     loaded, failures = load(paths, chosen)
     parts = assign_roles(loaded)
     donors = [(part.capture, named(part)) for part in parts if part.role is Role.DONOR]
-    staged = [(part, run_stages(part, chosen, donors)) for part in with_shapes(parts)]
+    measured = _measured(parts, failures, chosen)
+    staged = [(part, run_stages(part, chosen, donors, measured)) for part in with_shapes(parts)]
+    if chosen.steady:
+        staged = [(part, steady(stage)) for part, stage in staged]
     return _together(staged, parts, failures)
+
+
+def _measured(parts: list[Loaded], failures: list[Failure], options: Options) -> Measured:
+    """The counters of the run.
+
+    Raises:
+        UsageError: There are counters and nothing that they could be counters of.
+    """
+    found = [part for part in parts if part.role is Role.COUNTERS]
+    if found and len(found) == len(parts) and not failures:
+        raise UsageError(
+            "counters alone: their times are the profiler's, and say nothing of a run",
+            hint="give the trace of the same workload beside them; `tracekit inspect` shows what they sum up to",
+        )
+    counters = tuple(part.capture.counters for part in found if part.capture.counters is not None)
+    return Measured(counters, failed=bool(options.counters) and not counters)
 
 
 def _together(staged: list[tuple[Loaded, Staged]], parts: list[Loaded], failures: list[Failure]) -> Result:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from tracekit.counters import totals_note
 from tracekit.intervals import union_length
 from tracekit.phase import label
 from tracekit.pipeline.device import find_ceilings
@@ -44,7 +45,9 @@ def _capture(part: Loaded, options: Options) -> dict[str, Any]:
     phased = label(linked.kernels, part.capture, linked, options.data)
     match = find_ceilings(part, linked.kernels, options)[1]
     device = next((device for device in part.capture.info.devices if device.name), None)
-    notes = [*part.capture.quality, *linked.quality, *phased.quality]
+    counters = part.capture.counters
+    totals = [] if counters is None else [totals_note(counters)]
+    notes = [*part.capture.quality, *linked.quality, *phased.quality, *totals]
     return {
         "path": part.capture.info.path,
         "format": part.capture.info.format,

@@ -1,6 +1,6 @@
 """From paths to captures with roles; what cannot be read is an error beside the rest, not the end of it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -8,9 +8,9 @@ from pathlib import Path
 
 from tracekit.errors import TracekitError, UsageError
 from tracekit.link import borrow_signatures
-from tracekit.phase import wants_frame
+from tracekit.phase import rank_of_file, wants_frame
 from tracekit.pipeline.options import Options
-from tracekit.readers import cache, read_source
+from tracekit.readers import cache, read_counters, read_source
 from tracekit.readers.discover import Source, discover
 from tracekit.readers.source import STDIN
 from tracekit.registry import rows
@@ -43,14 +43,14 @@ class Loaded:
 
 
 def load(paths: Sequence[str], options: Options) -> tuple[list[Loaded], list[Failure]]:
-    """Read all captures behind the paths, donors included.
+    """Read all captures behind the paths, donors and counters included.
 
     Raises:
         UsageError: The captures cannot be parts of one run.
     """
     loaded: list[Loaded] = []
     failures: list[Failure] = []
-    for path, given in (*((path, None) for path in paths), *((path, Role.DONOR) for path in options.donors)):
+    for path, given in _given(paths, options):
         try:
             sources = discover(path)
         except TracekitError as error:
@@ -58,16 +58,27 @@ def load(paths: Sequence[str], options: Options) -> tuple[list[Loaded], list[Fai
             continue
         for source in sources:
             try:
-                captures = _read(source, options)
+                captures = _read(source, options, given or source.role)
             except TracekitError as error:
                 failures.append(Failure.of(source.label, error))
                 continue
-            loaded += [_with_role(source, capture, given, merged=len(captures) > 1) for capture in captures]
+            for capture in captures:
+                ranked = _ranked(capture, source, options)
+                loaded.append(_with_role(source, ranked, given, merged=len(captures) > 1))
     return loaded, failures
 
 
-def _read(source: Source, options: Options) -> list[Capture]:
+def _given(paths: Sequence[str], options: Options) -> Iterator[tuple[str, Role | None]]:
+    """Every path, with the role that an option gives it."""
+    yield from ((path, None) for path in paths)
+    yield from ((path, Role.DONOR) for path in options.donors)
+    yield from ((path, Role.COUNTERS) for path in options.counters)
+
+
+def _read(source: Source, options: Options, role: Role | None) -> list[Capture]:
     """The captures of a source, from the cache where they are kept there."""
+    if role is Role.COUNTERS and source.member is None:
+        return read_counters(source.path, options.progress)
     wanted = partial(wants_frame, extra=options.data)
     if options.cache is None or source.member is not None or source.path == STDIN:
         return read_source(source, keep_frame=wanted, progress=options.progress)
@@ -80,11 +91,21 @@ def _read(source: Source, options: Options) -> list[Capture]:
     return captures
 
 
+def _ranked(capture: Capture, source: Source, options: Options) -> Capture:
+    """The capture with the rank that its engine put into the file's name, where the file itself names none."""
+    if capture.info.rank is not None:
+        return capture
+    rank = rank_of_file(Path(source.member or source.path).name, options.data)
+    return capture if rank is None else replace(capture, info=replace(capture.info, rank=rank))
+
+
 def _with_role(source: Source, capture: Capture, given: Role | None, *, merged: bool) -> Loaded:
     if given is not None:
-        return Loaded(capture, given, "given with --donor")
+        return Loaded(capture, given, f"given with --{given}")
     if source.role is not None:
         return Loaded(capture, source.role, "named by the folder's manifest", source.run)
+    if capture.counters is not None and not len(capture.ops) and not len(capture.device_events):
+        return Loaded(capture, Role.COUNTERS, "holds hardware counters alone")
     if merged:
         return Loaded(capture, Role.RANK, "rank label on the process ids")
     return Loaded(capture, Role.TIMING, "the only capture")
@@ -136,7 +157,7 @@ def with_shapes(loaded: list[Loaded]) -> list[Loaded]:
     shapes = {part.run: part for part in loaded if part.role is Role.SHAPES}
     out = []
     for part in loaded:
-        if part.role in {Role.SHAPES, Role.DONOR}:
+        if part.role in {Role.SHAPES, Role.DONOR, Role.COUNTERS}:
             continue
         lender = shapes.get(part.run) if part.run is not None else None
         out.append(

@@ -19,6 +19,8 @@ class Options:
         model: Model preset or path of a config.json, for kernels without recorded shapes.
         ranks: Tensor-parallel ranks that share the model; None for the ranks that the capture names.
         donors: Captures whose recorded shapes stand in for missing ones.
+        counters: Files of hardware counters of the same run.
+        steady: Leave out decode steps below the median batch, and steps that the window cuts.
         cache: Folder in which parsed captures are kept, by content; None to keep none.
         progress: Called while reading, with raw bytes read and the size, by capture label.
     """
@@ -30,5 +32,7 @@ class Options:
     model: str | None = None
     ranks: int | None = None
     donors: tuple[str, ...] = ()
+    counters: tuple[str, ...] = ()
+    steady: bool = False
     cache: Path | None = None
     progress: Progress | None = None

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import pandas as pd
 
 from tracekit.checks import check_capture, sane_times
 from tracekit.classify import classify, find_gaps
+from tracekit.counters import Joined, join_counters
 from tracekit.link import link
 from tracekit.models import presets, resolve
 from tracekit.phase import Phased, label
@@ -15,12 +15,20 @@ from tracekit.pipeline.device import device_notes, find_ceilings
 from tracekit.pipeline.loading import Loaded
 from tracekit.pipeline.options import Options
 from tracekit.roofline import DeviceMatch, apply_roofs, step_rates
-from tracekit.tables import Capture, HwStatus, Linked, QualityNote
+from tracekit.tables import Capture, Counters, HwStatus, Linked, QualityNote
 from tracekit.tables.ceilings import Ceilings
 from tracekit.taxonomy import name_families
 from tracekit.work import Worked, find_work
 
 Donor = tuple[Capture, Linked]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Hardware counters that were given for a run; `failed` where some were and none could be read."""
+
+    counters: tuple[Counters, ...] = ()
+    failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +58,10 @@ def named(loaded: Loaded) -> Linked:
     return Linked(name_families(linked.kernels), linked.ops, linked.quality)
 
 
-def run_stages(loaded: Loaded, options: Options, donors: Sequence[Donor] = ()) -> Staged:
-    """Link, name, phase, work, roofline, classify, gaps.
+def run_stages(
+    loaded: Loaded, options: Options, donors: Sequence[Donor] = (), measured: Measured | None = None
+) -> Staged:
+    """Link, name, phase, work, counters, roofline, classify, gaps.
 
     Raises:
         UnsupportedError: A device or model that was named is not known.
@@ -62,8 +72,8 @@ def run_stages(loaded: Loaded, options: Options, donors: Sequence[Donor] = ()) -
     phased = label(linked.kernels, capture, linked, options.data)
     ceilings, match = find_ceilings(loaded, linked.kernels, options)
     worked = _work(capture, linked, phased, options, donors)
-    kernels = _without_counters(worked.kernels)
-    kernels = classify(apply_roofs(kernels, ceilings), ceilings)
+    counted = _counted(worked.kernels, capture, phased, options, measured or Measured())
+    kernels = classify(apply_roofs(counted.kernels, ceilings), ceilings)
     steps = step_rates(kernels, phased.steps, ceilings)
     gaps = find_gaps(kernels, steps, capture.runtime_calls, capture.info)
     notes = (
@@ -72,6 +82,7 @@ def run_stages(loaded: Loaded, options: Options, donors: Sequence[Donor] = ()) -
         *check_capture(capture, linked),
         *phased.quality,
         *worked.quality,
+        *counted.notes,
         *device_notes(match, ceilings),
     )
     return Staged(kernels, steps, gaps, notes, ceilings, match)
@@ -104,10 +115,13 @@ def _ranks(capture: Capture, options: Options) -> tuple[int, tuple[QualityNote, 
     return named_ranks, (QualityNote("tensor_parallel", named_ranks, message),)
 
 
-def _without_counters(kernels: pd.DataFrame) -> pd.DataFrame:
-    """The kernels as they are where no counters were collected: nothing measured, and said so."""
-    status = pd.Categorical([str(HwStatus.NOT_COLLECTED)] * len(kernels), [str(word) for word in HwStatus])
-    return kernels.assign(flops_hw=np.nan, dram_bytes_hw=np.nan, hw_status=status)
+def _counted(
+    kernels: pd.DataFrame, capture: Capture, phased: Phased, options: Options, measured: Measured
+) -> Joined:
+    """The kernels with what counters say of them, those in the capture itself first."""
+    own = () if capture.counters is None else (capture.counters,)
+    status = HwStatus.FAILED if measured.failed else HwStatus.NOT_COLLECTED
+    return join_counters(kernels, (*own, *measured.counters), phased.steps, options.data, otherwise=status)
 
 
 def place_after(frame: pd.DataFrame, kernels: int, steps: int) -> pd.DataFrame:

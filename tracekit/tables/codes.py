@@ -143,6 +143,7 @@ CODES: dict[str, tuple[str, str]] = {
         "kernels whose phase nothing tells",
         "record with annotations, or give the whole window",
     ),
+    "ramp_up": ("steps left out on request", "leave --steady out to have them back"),
     "training": ("kernels of backward or optimizer work", "nothing: they have the phase other"),
     "phase_conflict": (
         "an engine's label disagrees with decisive kernels",
