@@ -12,6 +12,7 @@ from tracekit.cli.collect import collect
 from tracekit.cli.devices import devices
 from tracekit.cli.inspecting import inspect
 from tracekit.cli.kernels import kernels
+from tracekit.cli.metrics import metrics
 from tracekit.cli.options import debugging, set_debug, show_version
 from tracekit.cli.reporting import report
 from tracekit.errors import TracekitError
@@ -24,7 +25,7 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (collect, report, inspect, kernels, devices):
+for command in (collect, report, inspect, kernels, devices, metrics):
     app.command(no_args_is_help=command in {report, inspect, kernels})(command)
 
 
