@@ -10,6 +10,7 @@ import pandas as pd
 
 from tracekit.counters.derive import MEASURED, ORDER, derive
 from tracekit.counters.match import LEVELS, SAID, Level, Matched, match
+from tracekit.counters.totals import totals_note
 from tracekit.tables import Counters, HwStatus, Kind, QualityNote
 
 Floats = npt.NDArray[np.float64]
@@ -49,7 +50,12 @@ def without_counters(kernels: pd.DataFrame, status: HwStatus = HwStatus.NOT_COLL
 
 
 def join_counters(
-    kernels: pd.DataFrame, counters: Sequence[Counters], steps: pd.DataFrame, extra: tuple[Path, ...] = ()
+    kernels: pd.DataFrame,
+    counters: Sequence[Counters],
+    steps: pd.DataFrame,
+    extra: tuple[Path, ...] = (),
+    *,
+    otherwise: HwStatus = HwStatus.NOT_COLLECTED,
 ) -> Joined:
     """Give each kernel the counters of its launches.
 
@@ -60,19 +66,20 @@ def join_counters(
         counters: The counters of each file.
         steps: STEPS of the same capture.
         extra: Folders of the user's own rows.
+        otherwise: Status where there are no counters at all.
 
     Returns:
         The kernels with `flops_hw` [FLOP], `dram_bytes_hw` [byte], `hw_status`, and the internal columns of EXTRA and
         `hw_level`; and notes on how they were joined, and what was not.
     """
-    if not counters:
-        return Joined(without_counters(kernels))
+    rows = np.flatnonzero((kernels["kind"] == str(Kind.KERNEL)).to_numpy(dtype=bool))
+    if not counters or not len(rows):
+        return Joined(without_counters(kernels, otherwise), tuple(totals_note(one) for one in counters))
     out = without_counters(kernels)
     status = np.zeros(len(out), dtype=np.int8)
     level = np.full(len(out), -1, dtype=np.int8)
     notes: list[QualityNote] = []
     annotations = steps.set_index("step_id")["annotation"]
-    rows = np.flatnonzero((out["kind"] == str(Kind.KERNEL)).to_numpy(dtype=bool))
     part = out.iloc[rows].reset_index(drop=True)
     for one in counters:
         launched = derive(one, extra)

@@ -48,8 +48,10 @@ def read_counters(path: str, progress: Progress | None = None) -> list[Capture]:
     """
     stream = open_stream(path, progress)
     head = stream.head()
-    printed = not head.startswith(ncu.MAGIC) and not kineto.sniff(head)
-    if printed:
+    known = (
+        head.startswith((ncu.MAGIC, SQLITE_MAGIC)) or kineto.sniff(head) or rocprof.is_sheet(first_row(head))
+    )
+    if not known:
         try:
             return ncu.read(stream)
         finally:

@@ -4,14 +4,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tracekit.errors import CaptureError
-from tracekit.formats import CEILINGS, INDEX, RUN, SHAPES_TRACE, TIMING_TRACE
+from tracekit.formats import (
+    CEILINGS,
+    COUNTERS_CSV,
+    COUNTERS_REPORT,
+    ENGINE,
+    INDEX,
+    RUN,
+    SHAPES_TRACE,
+    TIMING_TRACE,
+)
 from tracekit.readers import nsys
 from tracekit.readers.archives import SUFFIXES, is_tar, is_zip, members
 from tracekit.readers.source import STDIN, open_stream
 from tracekit.tables import Role
 
 # Files that `collect` writes beside its traces.
-_OWN = frozenset({RUN, CEILINGS, INDEX, "summary.json"})
+_OWN = frozenset({RUN, CEILINGS, ENGINE, INDEX, "summary.json"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,4 +94,14 @@ def _run(folder: Path) -> list[Source]:
             hint="the collection did not finish; collect again",
             code="missing",
         )
-    return found
+    return [*found, *_counters(folder)]
+
+
+def _counters(folder: Path) -> list[Source]:
+    """What `collect --counters` wrote: a CSV a run, or else the profiler's own reports."""
+    for name in (COUNTERS_CSV, COUNTERS_REPORT):
+        stem, _, suffix = name.partition(".")
+        files = [file for file in sorted(folder.glob(f"{stem}*.{suffix}")) if file.is_file()]
+        if files:
+            return [Source(str(file), Role.COUNTERS, folder) for file in files]
+    return []
