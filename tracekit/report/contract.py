@@ -110,6 +110,12 @@ class PhaseRow(Struct, frozen=True):
     work_sources: Annotated[
         dict[str, float], Meta(description="Where FLOPs come from: shares of time_ns; `none` where unknown.")
     ]
+    apportioned: Annotated[
+        dict[str, float],
+        Meta(
+            description="Of a mixed phase, the shares of time of its prefill and decode parts, by tokens and, for attention, by query times key lengths: apportioned, not measured. Empty for other phases."
+        ),
+    ] = {}
 
 
 class FamilyRow(Struct, frozen=True):

@@ -148,7 +148,23 @@ def _phase(
         bottleneck_confidence=_confidence(part),
         evidence=shares(part["phase_evidence"], part["own_ns"]),
         work_sources=shares(part["flops_source"], part["own_ns"]),
+        apportioned=_apportioned(phase, part, time),
     )
+
+
+def _apportioned(phase: str, part: pd.DataFrame, time: int) -> dict[str, float]:
+    """Shares of a mixed phase's time that are the prefill's and the decode's, as the phase stage divides kernels."""
+    if phase != Phase.MIXED or not time or "context_share" not in part:
+        return {}
+    share = part["context_share"].to_numpy(dtype=np.float64)
+    own = part["own_ns"].to_numpy(dtype=np.float64)
+    told = ~np.isnan(share)
+    parts = {
+        str(Phase.PREFILL): float((own * share)[told].sum()) / time,
+        str(Phase.DECODE): float((own * (1 - share))[told].sum()) / time,
+        str(Phase.UNKNOWN): float(own[~told].sum()) / time,
+    }
+    return {word: value for word, value in parts.items() if value > 0}
 
 
 def _wall(part: pd.DataFrame, own_steps: pd.DataFrame) -> tuple[int, Any]:

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 
-from tracekit.report.contract import PhaseRow, Summary
+from tracekit.report.contract import FindingRow, PhaseRow, Summary
 from tracekit.units import digits, percent, plain, si
 
 PLAIN_BOUND = {
@@ -70,6 +70,11 @@ def verdict(phase: PhaseRow) -> str:
     return f"bound {how} by {PLAIN_BOUND[word]} ({percent(share)} of the time){waits}"
 
 
+def adds_phase(finding: FindingRow) -> bool:
+    """Whether a finding's phase says what its title does not."""
+    return bool(finding.phase) and finding.phase not in finding.title
+
+
 def brief(share: float | None) -> str:
     """A share in a narrow column: `41%`, `4.1%`."""
     if share is None or math.isnan(share):
@@ -133,6 +138,8 @@ def display_name(name: str, width: int) -> str:
 def how_known(phase: PhaseRow) -> str:
     """What the phase and the work of its kernels were taken from."""
     told = f"phase by {listed(phase.evidence)}; FLOPs and bytes by {listed(phase.work_sources)}"
+    if phase.apportioned:
+        told = f"apportioned, not measured: {listed(phase.apportioned)} (by tokens, attention by query times key lengths); {told}"
     if not has_rates(phase):
         return f"{told}; too little is known for rates"
     if phase.work_known > _NEARLY_ALL:
