@@ -190,3 +190,17 @@ def test_a_deeply_nested_argument_is_bounded() -> None:
     data = swap(b'"stream": 7', b'"stream": 7, "deep": ' + deep)
     capture = parse(data)
     assert len(capture.device_events) >= KERNELS - 1
+
+
+def test_one_endless_event_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracekit.readers.kineto.document.LONGEST_EVENT", 1 << 20)
+    monkeypatch.setattr("tracekit.readers.kineto.document.BATCH", 1 << 16)
+    with pytest.raises(TracekitError, match="one event is longer than") as caught:
+        parse(swap(b"kernel_2", b"k" * (3 << 20)))
+    assert "\n" not in caught.value.message
+
+
+def test_a_hundred_thousand_names_are_a_hundred_thousand_names() -> None:
+    event = '{"ph":"X","cat":"kernel","name":"k%d","ts":%d,"dur":1}'
+    capture = parse(('{"traceEvents":[' + ",".join(event % (n, n) for n in range(100_000)) + "]}").encode())
+    assert capture.device_events["name"].nunique() == 100_000

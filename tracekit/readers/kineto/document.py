@@ -105,11 +105,14 @@ class Document:
         Raises:
             FormatError: One event is longer than any event.
         """
+        enough = BATCH
         while block := self.stream.read():
             self._buffer += block
-            if len(self._buffer) < BATCH:
+            if len(self._buffer) < enough:
                 continue
             events, ended = self._take()
+            # An event that does not end yet is looked at again when there is twice as much of it.
+            enough = BATCH if events else max(BATCH, 2 * len(self._buffer))
             if events:
                 yield events
             if ended:
