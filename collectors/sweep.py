@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from tracekit.errors import CaptureError, TracekitError
-from tracekit.formats import INDEX, RUN, SCHEMA_VERSION, CollectRequest, RunManifest, Workload, write_json
+from tracekit.formats import (
+    ENGINE,
+    INDEX,
+    RUN,
+    SCHEMA_VERSION,
+    CollectRequest,
+    RunManifest,
+    Workload,
+    write_json,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +84,7 @@ def prepare(folder: Path) -> None:
         probe.unlink()
     except OSError as error:
         raise CaptureError(str(folder), f"cannot be written: {error.strerror}", hint=hint) from error
-    if inside and not {RUN, INDEX} & set(inside) and not all(_is_ours(name) for name in inside):
+    if inside and not {RUN, INDEX, ENGINE} & set(inside) and not all(_is_ours(name) for name in inside):
         raise CaptureError(str(folder), "is not empty and holds no capture", hint=hint)
 
 

@@ -13,7 +13,7 @@ from collectors.engines.client import Client, ServerError
 from collectors.engines.servers import SERVERS, Server
 from collectors.sweep import prepare
 from tracekit.errors import CaptureError, TracekitError, UsageError
-from tracekit.formats import ENGINE, PHASES, SCHEMA_VERSION, EngineRequest, Progress, write_json
+from tracekit.formats import ENGINE, INDEX, PHASES, RUN, SCHEMA_VERSION, EngineRequest, Progress, write_json
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ def collect(request: EngineRequest, progress: Progress) -> EngineRun:
         CaptureError: A folder cannot be read or written, or no trace was written.
     """
     _check(request)
-    prepare(request.output)
+    _prepare(request)
     before = {} if request.trace_dir is None else gather.look(request.trace_dir)
     client = Client(request.url, request.api_key, request.timeout_s)
     server = SERVERS[request.engine](client, request.model, request.trace_dir)
@@ -87,6 +87,16 @@ def _check(request: EngineRequest) -> None:
     if min(request.batch, request.prompt_len, request.kv_len) < 1:
         raise UsageError("--batch, --prompt-len and --kv-len must be at least 1 for an engine")
     load.check_batch(request.batch)
+
+
+def _prepare(request: EngineRequest) -> None:
+    """Make the output folder ready; a workload's capture in it is not written over."""
+    prepare(request.output)
+    if not {RUN, INDEX}.isdisjoint(path.name for path in request.output.iterdir()):
+        hint = "choose another folder with -o"
+        raise CaptureError(str(request.output), "holds a capture of another kind", hint=hint)
+    if request.trace_dir is not None and request.trace_dir.resolve() == request.output.resolve():
+        raise UsageError("--trace-dir and -o are the same folder", hint="choose another folder with -o")
 
 
 def _record(request: EngineRequest, server: Server, run: EngineRun, progress: Progress) -> None:

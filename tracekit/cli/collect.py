@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tracekit.cli.engines import check_options, engine_request, show_run
 from tracekit.errors import TracekitError, UnsupportedError, UsageError
 from tracekit.formats import ATTENTION, DTYPES, KV_DTYPES, PHASES, CollectRequest, Progress, Rate, RunManifest
 from tracekit.units import digits, duration, percent
@@ -18,9 +19,11 @@ _INSTALL = "pip install 'tracekit-llm[collect]'"
 
 _SIZE = "Work"
 _RUN = "Run"
+_ENGINE = "A running engine"
 
 
 def collect(
+    context: typer.Context,
     output: Annotated[
         Path, typer.Option("-o", "--output", help="Folder to write.", rich_help_panel=_RUN)
     ] = Path("tracekit-capture"),
@@ -84,19 +87,93 @@ def collect(
             help="CPU threads. [default: physical cores]", show_default=False, min=1, rich_help_panel=_RUN
         ),
     ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            help="vllm or sglang: drive a server that runs already, and gather its traces.",
+            show_default=False,
+            rich_help_panel=_ENGINE,
+        ),
+    ] = None,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            help="Its address, such as http://127.0.0.1:8000.", show_default=False, rich_help_panel=_ENGINE
+        ),
+    ] = None,
+    trace_dir: Annotated[
+        Path | None,
+        typer.Option(
+            help="The folder it writes traces to, where this machine sees it.",
+            show_default=False,
+            rich_help_panel=_ENGINE,
+        ),
+    ] = None,
+    api_key_env: Annotated[
+        str | None,
+        typer.Option(
+            help="Environment variable that holds its key.", show_default=False, rich_help_panel=_ENGINE
+        ),
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(help="Longest wait for an answer [s].", min=1, rich_help_panel=_ENGINE)
+    ] = 120,
+    stop_timeout: Annotated[
+        float, typer.Option(help="Longest wait for its profile to stop [s].", min=1, rich_help_panel=_ENGINE)
+    ] = 900,
+    print_commands: Annotated[
+        bool,
+        typer.Option(
+            "--print-commands",
+            help="Print how to record an engine (also trtllm, transformers, lmdeploy, llama.cpp), and do nothing.",
+            rich_help_panel=_ENGINE,
+        ),
+    ] = False,
 ) -> None:
     """Run prefill and decode of a model under a profiler, and measure this device's ceilings.
 
     The weights are random: nothing is downloaded. Commas in --model, --dtype, --batch, --prompt-len and
     --kv-len make a sweep: a folder each, and an index; collect again to go on where a sweep stopped.
+    With --engine, requests of those lengths go to a running server instead, while its own profiler records.
     """
+    check_options(context, driven=engine is not None)
+    if engine is not None and print_commands:
+        typer.echo(find_collector("engine-commands")(engine))
+        return
+    phases = tuple(dict.fromkeys(_words(phase)))
+    if engine is not None:
+        lists = {
+            "model": tuple(_words(model)),
+            "batch": _numbers("--batch", batch),
+            "prompt_len": _numbers("--prompt-len", prompt_len),
+            "kv_len": _numbers("--kv-len", kv_len),
+        }
+        asked = engine_request(
+            engine,
+            url,
+            lists,
+            api_key_env=api_key_env,
+            output=output,
+            trace_dir=trace_dir,
+            phases=phases,
+            decode_steps=decode_steps,
+            warmup=warmup,
+            repeats=repeats,
+            seed=seed,
+            timeout_s=timeout,
+            stop_timeout_s=stop_timeout,
+        )
+        with _progress() as progress:
+            run = find_collector("engine")(asked, progress)
+        show_run(output, run)
+        return
     request = CollectRequest(
         output=output,
         models=tuple(_words(model)) or (None,),
         layers=layers,
         dtypes=tuple(_words(dtype)) or (None,),
         kv_dtype=kv_dtype,
-        phases=tuple(dict.fromkeys(_words(phase))),
+        phases=phases,
         batches=_numbers("--batch", batch),
         prompt_lens=_numbers("--prompt-len", prompt_len),
         kv_lens=_numbers("--kv-len", kv_len),
