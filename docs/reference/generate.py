@@ -8,9 +8,11 @@ from collections.abc import Iterable, Sequence
 
 from tracekit import errors
 from tracekit.registry import rows
+from tracekit.roofline import load_devices
 from tracekit.tables import PUBLIC
 from tracekit.tables.codes import CODES
 from tracekit.tables.words import Bottleneck, GapCause, HwStatus, Kind, Phase, WorkSource
+from tracekit.units import digits
 
 COMMANDS = ("collect", "report", "inspect", "kernels", "devices")
 
@@ -72,9 +74,48 @@ def cli() -> str:
 
 
 def families() -> str:
-    """The kernel families, in matching order."""
+    """The rules of the kernel taxonomy, in matching order, each with an example that it must match first."""
+    body = []
+    for row in rows("kernels"):
+        examples = row.texts("examples") or (str(row.values.get("example", "")),)
+        body.append((f"`{row.key}`", f"`{examples[0][:90]}`" if examples[0] else "-"))
+    return table(("rule", "example"), body)
+
+
+def engines() -> str:
+    """The forms of annotations, frames and file names that engines write."""
     body = [
-        (f"`{row.key}`", (row.texts("examples") or (row.values.get("example", ""),))[0][:80])
-        for row in rows("kernels")
+        (
+            f"`{row.key}`",
+            str(row.values.get("kind", "-")),
+            str(row.values.get("engine", "-")),
+            str(row.values.get("versions", "-")),
+            f"`{str(row.values.get('example', ''))[:90]}`",
+        )
+        for row in rows("engines")
     ]
-    return table(("rule", "example"), [(key, f"`{example}`") for key, example in body])
+    return table(("row", "kind", "engine", "versions", "example"), body)
+
+
+def devices() -> str:
+    """Every device: dense peaks and DRAM bandwidth."""
+    body = []
+    for device in load_devices():
+        rates = (device.flops.get(word) for word in ("fp32", "bf16", "fp16", "fp8", "int8", "fp4"))
+        cells = [digits(rate / 1e12) if rate else "-" for rate in rates]
+        dram = "-" if device.dram is None else digits(device.dram / 1e9)
+        body.append((device.name, device.vendor, str(device.sm_count or "-"), *cells, dram, device.status))
+    head = (
+        "device",
+        "vendor",
+        "SMs or CUs",
+        "fp32",
+        "bf16",
+        "fp16",
+        "fp8",
+        "int8",
+        "fp4",
+        "DRAM GB/s",
+        "status",
+    )
+    return table(head, body)
