@@ -1,10 +1,11 @@
 """The entry point of `tracekit collect`: a request in, capture folders out. It prints nothing."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
-from collectors import capture, ceilings
+from collectors import capture, ceilings, counters
 from collectors.choices import check_request, choose
 from collectors.machine import Machine, available_memory, busy_note, choose_device, describe, physical_cores
 from collectors.memory import check, estimate
@@ -37,14 +38,30 @@ def collect(
     device = choose_device(request.device)
     if device.type == "cpu":
         torch.set_num_threads(request.threads or physical_cores())
+    counting = None if request.counters is None else counters.prepare(request.counters, device)
     prepare(request.output)
     busy = busy_note()
     machine = describe(device)
-    collector = _Collector(request, device, machine, progress, effort or ceilings.effort_for(machine))
+    effort = effort or ceilings.effort_for(machine)
+    collector = _Collector(request, device, machine, progress, effort, counting)
     choices = [choose(request, point, device, machine) for point in points(request)]
     for _, _, notes in choices:
         notes.extend([busy] if busy else [])
     return [collector.single(choices[0])] if len(choices) == 1 else collector.sweep(choices)
+
+
+def commands(request: CollectRequest) -> list[str]:
+    """The lines that profile the first workload of a request by hand, with ncu and with nsys.
+
+    Raises:
+        UnsupportedError: The request, the device or the model is not one that can run.
+    """
+    check_request(request)
+    device = choose_device(request.device)
+    machine = describe(device)
+    config, workload, _ = choose(request, points(request)[0], device, machine)
+    capability = machine.capability if device.type == "cuda" else None
+    return counters.commands(request.counters or "lite", config, replace(workload, device="cuda"), capability)
 
 
 class _Collector:
@@ -57,12 +74,14 @@ class _Collector:
         machine: Machine,
         progress: Progress,
         effort: ceilings.Effort,
+        counting: counters.Counting | None = None,
     ) -> None:
         self.request = request
         self.device = device
         self.machine = machine
         self.progress = progress
         self.effort = effort
+        self.counting = counting
 
     def single(self, choice: Choice) -> Outcome:
         """One capture, its ceilings measured before and after it."""
@@ -111,5 +130,8 @@ class _Collector:
             measured = ceilings.best_of(measured, self._measure([choice]))
         measured.write(folder)
         done = capture.manifest(config, workload, self.machine, rates, notes, self.request.layers)
+        if self.counting is not None:
+            counted = self.counting.collect(config, workload, folder, self.progress)
+            done = replace(done, files=(*done.files, *counted.files), notes=(*done.notes, *counted.notes))
         done.write(folder)
         return Outcome(folder, done)

@@ -98,6 +98,7 @@ class CollectRequest:
         attention: sdpa or eager.
         tensor_parallel: Run the shard of one rank of so many.
         threads: CPU threads; None takes every core that the process may use.
+        counters: Set of hardware counters to collect in runs of their own; None for none.
     """
 
     output: Path
@@ -117,6 +118,7 @@ class CollectRequest:
     attention: str = "sdpa"
     tensor_parallel: int = 1
     threads: int | None = None
+    counters: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,14 @@ def collect(
             help="CPU threads. [default: physical cores]", show_default=False, min=1, rich_help_panel=_RUN
         ),
     ] = None,
+    counters: Annotated[
+        str | None,
+        typer.Option(
+            help="Also collect hardware counters under Nsight Compute: lite, flops or full.",
+            show_default=False,
+            rich_help_panel=_RUN,
+        ),
+    ] = None,
     engine: Annotated[
         str | None,
         typer.Option(
@@ -125,8 +133,8 @@ def collect(
         bool,
         typer.Option(
             "--print-commands",
-            help="Print how to record an engine (also trtllm, transformers, lmdeploy, llama.cpp), and do nothing.",
-            rich_help_panel=_ENGINE,
+            help="Print the ncu and nsys lines, or how to record an --engine (also trtllm, transformers, lmdeploy, llama.cpp), and do nothing.",
+            rich_help_panel=_RUN,
         ),
     ] = False,
 ) -> None:
@@ -185,7 +193,11 @@ def collect(
         attention=attention,
         tensor_parallel=tp,
         threads=threads,
+        counters=counters,
     )
+    if print_commands:
+        typer.echo("\n".join(find_collector("commands")(request)))
+        return
     collector = find_collector("collect")
     with _progress() as progress:
         outcomes = collector(request, progress)

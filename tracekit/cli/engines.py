@@ -11,8 +11,8 @@ from tracekit.errors import UsageError
 from tracekit.formats import EngineRequest
 
 _ONE = ("model", "batch", "prompt_len", "kv_len")
-_WORKLOAD_ONLY = ("layers", "dtype", "kv_dtype", "tp", "attention", "device", "threads")
-_ENGINE_ONLY = ("url", "trace_dir", "api_key_env", "timeout", "stop_timeout", "print_commands")
+_WORKLOAD_ONLY = ("layers", "dtype", "kv_dtype", "tp", "attention", "device", "threads", "counters")
+_ENGINE_ONLY = ("url", "trace_dir", "api_key_env", "timeout", "stop_timeout")
 
 
 def check_options(context: typer.Context, *, driven: bool) -> None:

@@ -1,11 +1,12 @@
 """Nsight Compute from outside: what to ask it for, how to call it, and what its failures mean. Standard library alone."""
 
-from tracekit.ncu.command import Recording, import_command, record_command, shell
+from tracekit.ncu.command import RANGE, Recording, import_command, record_command, shell
 from tracekit.ncu.messages import Failure, explain
 from tracekit.ncu.metrics import Chip, MetricSet, Run, chip, chips, metric_set, runs, sets
 from tracekit.ncu.quantities import Formula, Quantity, labels, quantities, wanted_metrics
 
 __all__ = [
+    "RANGE",
     "Chip",
     "Failure",
     "Formula",
