@@ -111,7 +111,9 @@ def browser() -> Iterator[Any]:
 def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[[Result], Any]]:
     """Opens a report from disk with the network off; fails at the end if the console said anything."""
     said: list[str] = []
-    context = browser.new_context(offline=True, viewport={"width": 1280, "height": 900})
+    context = browser.new_context(
+        offline=True, viewport={"width": 1280, "height": 900}, reduced_motion="reduce"
+    )
 
     def visit(result: Result) -> Any:
         write_report(result, tmp_path, ("html",))

@@ -14,6 +14,10 @@ Make = Callable[..., Result]
     ("name", "shown"),
     [
         ("void at::native::(anonymous namespace)::Cat<at::native::X<4u>, int>(int, B<1>)", "Cat<X<4u>, int>"),
+        (
+            "std::enable_if<(((8)>(0)))&&vllm::_typeConvert<c10::BFloat16>::exists, void>::type vllm::fused_add_rms_norm_kernel<c10::BFloat16, 8>(c10::BFloat16*, float)",
+            "fused_add_rms_norm_kernel<BFloat16, 8>",
+        ),
         ("ncclDevKernel_AllReduce_Sum(ncclDevKernelArgsStorage<4096ul>)", "ncclDevKernel_AllReduce_Sum"),
         ("Memcpy DtoD (Device -> Device)", "Memcpy DtoD (Device -> Device)"),
         ("aten::mm", "aten::mm"),

@@ -1,10 +1,7 @@
 """The files of a report, each written whole or not at all."""
 
 import json
-import os
-import tempfile
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from pathlib import Path
 
 import pandas as pd
@@ -14,6 +11,7 @@ import pyarrow.parquet as pq
 from tracekit.errors import CaptureError, UsageError
 from tracekit.report.markdown import render_markdown
 from tracekit.report.result import Result
+from tracekit.report.whole import write_whole
 from tracekit.tables import GAPS, KERNELS, QUALITY, STEPS, Table
 
 FORMATS = ("html", "md", "json", "parquet")
@@ -118,20 +116,3 @@ def _column(values: pd.Series, kind: pa.DataType) -> pa.Array:
     if not pa.types.is_dictionary(made.type):
         made = made.cast(pa.string()).dictionary_encode()
     return pa.DictionaryArray.from_arrays(made.indices.cast(pa.int32()), made.dictionary.cast(pa.string()))
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write beside the target, then rename: a reader never sees half a file."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        # mkstemp makes files private; a report is as readable as the user's other files.
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(name).chmod(0o666 & ~umask)
-        Path(name).replace(path)
-    except BaseException:
-        with suppress(OSError):
-            Path(name).unlink()
-        raise

@@ -44,17 +44,18 @@ def grouped(rows: pd.DataFrame, ceilings: Ceilings, by: tuple[str, ...] = BY_NAM
         sums of work over sums of duration of the kernels whose work is known; and, from the class that holds
         most of the group's time, the bottleneck with its evidence, as its longest kernel has it.
     """
-    frame = rows.assign(
-        _octave_flops=_half_octaves(rows, "flops"), _octave_bytes=_half_octaves(rows, "dram_bytes")
+    kept = [name for name in dict.fromkeys((*by, *_OF_LONGEST)) if name in rows]
+    frame = rows[[*kept, *_SUMS, *(name for name in _KNOWN if name in rows)]].assign(
+        _octave_flops=_half_octaves(rows, "flops"),
+        _octave_bytes=_half_octaves(rows, "dram_bytes"),
+        excess_ns=column(rows, "excess_ns"),
     )
-    frame["excess_ns"] = column(frame, "excess_ns")
     # By number: a key with nulls in it (an op has no grid) would not find itself in a join.
     frame["_group"] = frame.groupby(list(by), observed=True, dropna=False, sort=False).ngroup()
     groups = frame.groupby("_group")
     sums = groups[[*_SUMS]].sum().join(groups[[*_KNOWN]].sum(min_count=1), validate="1:1")
     sums["count"] = groups.size()
-    kept = [name for name in (*by, *_OF_LONGEST) if name in frame and not name.startswith("_")]
-    longest = frame.loc[_leaders(frame)].set_index("_group")[list(dict.fromkeys(kept))]
+    longest = frame.loc[_leaders(frame)].set_index("_group")[kept]
     out = longest.join(sums, validate="1:1")
     whole = float(out["own_ns"].sum())
     out["share"] = out["own_ns"] / whole if whole else 0.0

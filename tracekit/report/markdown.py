@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 
 from tracekit.report import wording
 from tracekit.report.contract import Summary
-from tracekit.report.groups import grouped
 from tracekit.report.result import Result
 from tracekit.report.wording import brief
 from tracekit.units import duration, plain, si
@@ -95,7 +94,7 @@ def _with_roof(rate: str, share: float | None, roof: str) -> str:
 def _findings(summary: Summary) -> Iterator[str]:
     for number, finding in enumerate(summary.findings[:_TOP_FINDINGS], 1):
         won = f", up to {duration(finding.recoverable_ns)}" if finding.recoverable_ns else ""
-        where = f" in {escape(finding.phase)}" if finding.phase else ""
+        where = f" in {escape(finding.phase)}" if wording.adds_phase(finding) else ""
         yield (
             f"{number}. **{escape(finding.title, 120)}**{where}{won} (confidence {finding.confidence:.2f}): "
             f"{escape(finding.evidence, 300)}. Next: {escape(finding.next_step, 300)}."
@@ -103,7 +102,7 @@ def _findings(summary: Summary) -> Iterator[str]:
 
 
 def _kernels(result: Result) -> Iterator[str]:
-    top = grouped(result.rows, result.ceilings).head(_TOP_KERNELS)
+    top = result.by_name.head(_TOP_KERNELS)
     if top.empty:
         return
     yield _row("Kernel", "Phase", "Time", "Calls", "FLOP/s", "DRAM", "FLOP/byte", "Bottleneck", "Of roof")

@@ -10,6 +10,7 @@ import pandas as pd
 
 from tracekit.report.accounting import accounted
 from tracekit.report.contract import CaptureUsed, DeviceUsed, Summary
+from tracekit.report.groups import BY_NAME, BY_SHAPE, grouped
 from tracekit.report.summary import summarise
 from tracekit.tables import KERNELS
 from tracekit.tables.ceilings import Ceilings
@@ -104,6 +105,16 @@ class Result:
         """Kernels with exclusive time and known work, as `accounting.accounted` gives them."""
         # Where nothing could be read there are no columns either.
         return accounted(self.all_kernels if len(self.all_kernels) else KERNELS.empty(), self.ceilings)
+
+    @cached_property
+    def by_name(self) -> pd.DataFrame:
+        """Kernels by name and phase, as `groups.grouped` gives them."""
+        return grouped(self.rows, self.ceilings, BY_NAME)
+
+    @cached_property
+    def by_shape(self) -> pd.DataFrame:
+        """Kernels by name, phase and shape, as `groups.grouped` gives them."""
+        return grouped(self.rows, self.ceilings, BY_SHAPE)
 
     @cached_property
     def overview(self) -> Summary:

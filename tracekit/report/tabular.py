@@ -6,7 +6,8 @@ from typing import Any
 import pandas as pd
 
 from tracekit.errors import CaptureError, UsageError
-from tracekit.report.files import parquet_bytes, write_whole
+from tracekit.report.files import parquet_bytes
+from tracekit.report.whole import write_whole
 from tracekit.tables import KERNELS
 from tracekit.units import duration, plain, si
 

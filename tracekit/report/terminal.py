@@ -12,7 +12,6 @@ from rich.text import Text
 from tracekit.report import wording
 from tracekit.report.console import console, write
 from tracekit.report.contract import PhaseRow, Summary
-from tracekit.report.groups import grouped
 from tracekit.report.result import Result
 from tracekit.report.wording import brief
 from tracekit.units import duration, plain, si
@@ -147,7 +146,7 @@ def _kernels(result: Result, width: int) -> Table:
     table = _table(
         "Kernel", "Phase", "Time", "FLOP/s", "DRAM", "FLOP/B", "Bound by", "Roof", left=2, padding=0
     )
-    top = grouped(result.rows, result.ceilings).head(TOP_KERNELS)
+    top = result.by_name.head(TOP_KERNELS)
     share = top[["s_compute", "s_dram"]].max(axis=1)
     for row, reached in zip(top.to_dict("records"), share, strict=True):
         word = str(row["bottleneck"])
@@ -177,7 +176,7 @@ def _name(row: dict[Hashable, Any], width: int) -> str:
 def _findings(summary: Summary) -> Iterator[Any]:
     for number, finding in enumerate(summary.findings[:_TOP_FINDINGS], 1):
         won = f", up to {duration(finding.recoverable_ns)}" if finding.recoverable_ns else ""
-        where = f" [{finding.phase}]" if finding.phase else ""
+        where = f" [{finding.phase}]" if wording.adds_phase(finding) else ""
         yield _line(
             f"Win {number}",
             plain(

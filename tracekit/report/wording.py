@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from tracekit.report.contract import FindingRow, PhaseRow, Summary
+from tracekit.taxonomy import demangle
 from tracekit.units import digits, percent, plain, si
 
 PLAIN_BOUND = {
@@ -27,6 +28,7 @@ _DOMINANT = 0.5
 _LEAST_KNOWN = 0.05
 _NEARLY_ALL = 0.95
 _LONGEST_READ = 1000
+_OPENED_BY = {")": "(", ">": "<"}
 _NAME_SPACES = re.compile(r"\b(?:[A-Za-z_]\w*::)+")
 _WHOLE_PERCENT = 0.0995
 _LEAST_SHOWN = 0.0005
@@ -120,19 +122,29 @@ def has_rates(phase: PhaseRow) -> bool:
 
 def display_name(name: str, width: int) -> str:
     """A kernel name for a narrow column: without return type, arguments and name spaces, cut in the middle."""
+    name = demangle(name)
     if "<" not in name and ("(" not in name or " (" in name):
         return plain(name, width)
     # The rest of a longer name could not be shown, and a name is hostile input.
     seen = name[:_LONGEST_READ].replace("(anonymous namespace)::", "").replace("->", "")
-    start, end, depth = 0, len(seen), 0
-    for at, character in enumerate(seen):
-        depth += (character == "<") - (character == ">")
-        if depth == 0 and character == "(" and at > start:
-            end = at
-            break
-        if depth == 0 and character == " ":
-            start = at + 1
+    start, end = _function(seen)
     return plain(_NAME_SPACES.sub("", seen[start:end]) or name, width)
+
+
+def _function(name: str) -> tuple[int, int]:
+    """Where the function's own name with its template arguments begins and ends in a C++ signature."""
+    start, open_brackets = 0, ""
+    for at, character in enumerate(name):
+        if not open_brackets and character == "(" and at > start:
+            return start, at
+        if not open_brackets and character == " ":
+            start = at + 1
+        elif character in "(<":
+            open_brackets += character
+        # A `>` inside parentheses compares: enable_if<(8 > 0)>.
+        elif open_brackets.endswith(_OPENED_BY.get(character, " ")):
+            open_brackets = open_brackets[:-1]
+    return start, len(name)
 
 
 def how_known(phase: PhaseRow) -> str:

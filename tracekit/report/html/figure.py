@@ -109,6 +109,11 @@ def chart(layers: list[Spec], *, height: int, description: str) -> Spec:
     }
 
 
+def ticks(title: str) -> Spec:
+    """A linear axis with a tick for each so many pixels of the page's width."""
+    return {"title": title, "tickCount": {"expr": "ceil(width / 90)"}}
+
+
 def tip(field: str, title: str, kind: str = "nominal", form: str | None = None) -> Spec:
     """One line of a tooltip."""
     line = {"field": field, "title": title, "type": kind}

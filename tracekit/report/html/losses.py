@@ -5,21 +5,25 @@ from collections.abc import Iterator
 import pandas as pd
 
 from tracekit.classify import waterfall
-from tracekit.report.html.figure import Figure, Spec, chart, class_colour, tip
+from tracekit.report.html.figure import Figure, Spec, chart, class_colour, ticks, tip
 from tracekit.report.result import Result
 from tracekit.report.wording import has_rates
 from tracekit.units import duration, percent
 
 _TOP_FAMILIES = 14
+_TOP_DETAILS = 5
+_LEAST_SHARE = 0.005
+_DETAILED = ("idle", "unmodelled", "excess")
 _MEANING = {
-    "idle": "device idle",
+    "idle": "idle",
     "communication": "exposed communication",
     "copy": "exposed copies",
     "overlapped": "overlapped transfers",
-    "unmodelled": "kernels without a bound",
+    "unmodelled": "no bound known",
     "excess": "over the bound",
     "roof": "at the roofs",
 }
+_CAUSES = {"sync": "synchronisation", "unknown": "cause cannot be told"}
 _COLOURS = ["#777777", "#009e73", "#cc79a7", "#66c2a5", "#bbbbbb", "#e69f00", "#0072b2"]
 
 
@@ -30,18 +34,31 @@ def waterfall_figures(result: Result) -> Iterator[Figure]:
     parts = waterfall(result.rows, result.steps, result.gaps)
     for phase in [row.phase for row in result.overview.phases if row.time_ns and has_rates(row)]:
         rows = parts[parts["phase"].astype(object) == phase]
-        sums = rows.groupby("part")["time_ns"].sum().reindex([*_MEANING]).dropna()
-        if len(sums):
-            yield _waterfall(phase, sums)
+        if len(rows):
+            yield _waterfall(phase, rows)
 
 
-def _waterfall(phase: str, sums: pd.Series) -> Figure:
-    whole = float(sums.sum())
+def _pieces(rows: pd.DataFrame, least: float) -> Iterator[tuple[str, str, float]]:
+    """The parts of a phase from the outside in, each with its label and time [ns].
+
+    Idle time by cause, kernels by the families of most time; what takes less than `least` [ns] is put together.
+    """
+    for part, meaning in _MEANING.items():
+        inside = rows[rows["part"] == part]
+        named = inside[inside["time_ns"] >= least].head(_TOP_DETAILS if part in _DETAILED else 0)
+        for detail, time in zip(named["detail"].astype(str), named["time_ns"].astype(float), strict=True):
+            yield part, f"{meaning}: {_CAUSES.get(detail, detail) if part == 'idle' else detail}", time
+        rest = float(inside["time_ns"].sum() - named["time_ns"].sum())
+        if rest > 0:
+            yield part, f"{meaning}: the rest" if len(named) else meaning, rest
+
+
+def _waterfall(phase: str, rows: pd.DataFrame) -> Figure:
+    whole = float(rows["time_ns"].sum())
     left, bars = whole, [_bar("wall", "kernels and idle time", 0.0, whole, duration(whole))]
-    for part, time in sums.items():
-        text = f"{duration(time)} ({percent(time / whole)})"
-        bars.append(_bar(str(part), _MEANING[str(part)], left - time, left, text))
-        left -= float(time)
+    for part, label, time in _pieces(rows, _LEAST_SHARE * whole):
+        bars.append(_bar(part, label, left - time, left, f"{duration(time)} ({percent(time / whole)})"))
+        left -= time
     layer: Spec = {
         "data": {"values": bars},
         "mark": {"type": "bar", "height": 16},
@@ -57,7 +74,7 @@ def _waterfall(phase: str, sums: pd.Series) -> Figure:
                     "labelLineHeight": 13,
                 },
             },
-            "x": {"field": "from", "type": "quantitative", "axis": {"title": "time [ms]"}},
+            "x": {"field": "from", "type": "quantitative", "axis": ticks("time [ms]")},
             "x2": {"field": "to"},
             "color": {
                 "field": "kind",
@@ -68,6 +85,7 @@ def _waterfall(phase: str, sums: pd.Series) -> Figure:
             "tooltip": [tip("part", "part"), tip("time", "time")],
         },
     }
+    sums = rows.groupby("part")["time_ns"].sum()
     others = sums.drop("roof", errors="ignore")
     reading = f"Of {duration(whole)} in {phase}, {percent(float(sums.get('roof', 0.0)) / whole)} is what its modelled kernels would take at the roofs"
     if len(others):
@@ -115,7 +133,7 @@ def family_figures(result: Result) -> Iterator[Figure]:
                 "field": "ms",
                 "type": "quantitative",
                 "stack": "zero",
-                "axis": {"title": "exclusive time [ms]"},
+                "axis": ticks("exclusive time [ms]"),
             },
             "color": class_colour(values),
             "tooltip": [
@@ -128,9 +146,8 @@ def family_figures(result: Result) -> Iterator[Figure]:
     }
     reading = f"{top[0]} holds most of the kernel time ({percent(float(by_family.iloc[0]) / whole)} of it)."
     if len(by_family) > _TOP_FAMILIES:
-        reading += (
-            f" {len(by_family) - _TOP_FAMILIES} families of less time are in the table of kernels alone."
-        )
+        rest = len(by_family) - _TOP_FAMILIES
+        reading += f" {rest} more {'family' if rest == 1 else 'families'} of less time can be found in the table of kernels."
     yield Figure(
         "families",
         "Time by kernel family and bottleneck",

@@ -7,16 +7,15 @@ fetched; and its expressions can be interpreted without `eval`, which lets the p
 
 import base64
 import hashlib
-from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 
-import vl_convert
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from tracekit.report import wording
-from tracekit.report.html.figure import CLASS_COLOURS, VEGA_LITE, Figure
+from tracekit.report.html.bundle import vega
+from tracekit.report.html.figure import CLASS_COLOURS, Figure
 from tracekit.report.html.losses import family_figures, waterfall_figures
 from tracekit.report.html.method import FORMULAS, ranks
 from tracekit.report.html.payload import kernel_table, script_json
@@ -24,8 +23,6 @@ from tracekit.report.html.roofline import roofline_figures
 from tracekit.report.html.timeline import step_rows, timeline_figures, trend_figures
 from tracekit.report.result import Result
 from tracekit.units import duration, percent, plain, si
-
-_SNIPPET = "window.vegaEmbed = vegaEmbed;"
 
 
 def render_html(result: Result) -> str:
@@ -42,7 +39,7 @@ def render_html(result: Result) -> str:
         "kernels": kernel_table(result),
         "steps": [{"step": row["step"], "detail": row["detail"]} for row in steps],
     }
-    scripts = [_vega(), _asset("report.js")]
+    scripts = [vega(), _asset("report.js")]
     return (
         _environment()
         .get_template("report.html.j2")
@@ -87,14 +84,6 @@ def _environment() -> Environment:
 
 def _asset(name: str) -> str:
     return (files("tracekit.report.html") / name).read_text(encoding="utf-8")
-
-
-@cache
-def _vega() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script, from the installed package."""
-    script: str = vl_convert.javascript_bundle(_SNIPPET, vl_version=VEGA_LITE)
-    # Inside a script element nothing but these two can change how the page is read.
-    return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
 def _policy(scripts: list[str]) -> str:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pandas as pd
 
-from tracekit.report.groups import BY_NAME, BY_SHAPE, grouped
 from tracekit.report.result import Result
 from tracekit.units import plain
 
@@ -48,41 +47,38 @@ _SHAPE_FIELDS = {
 
 def kernel_table(result: Result) -> dict[str, Any]:
     """Rows for the page, most time first, and what was left out."""
-    groups = grouped(result.rows, result.ceilings, BY_NAME)
+    groups = result.by_name
     top = groups.head(MAX_ROWS)
     shapes = _shapes(result, top)
-    rows = [
-        {
-            "id": number,
-            "roof": _plain(row["roof"]),
-            **{short: _plain(row[name]) for name, short in _FIELDS.items() if name in row},
-            "shapes": shapes.get((row["name"], row["phase"]), []),
-        }
-        for number, row in enumerate(
-            top.assign(roof=top[["s_compute", "s_dram"]].max(axis=1)).to_dict("records")
-        )
-    ]
+    kept = {name: short for name, short in _FIELDS.items() if name in top}
+    shown = top[["name", *kept]].assign(roof=top[["s_compute", "s_dram"]].max(axis=1))
+    rows = []
+    for number, record in enumerate(shown.to_dict("records")):
+        key = record.pop("name"), record["phase"]
+        fields = {kept.get(str(name), str(name)): _plain(value) for name, value in record.items()}
+        rows.append({"id": number, **fields, "shapes": shapes.get(key, [])})
     left = 0
     for row, name in zip(rows, top["name"].astype(str), strict=True):
-        shown = plain(name, None if left < _NAME_BUDGET else _CUT_NAME)
-        shown = shown if len(shown) <= _NAME_BUDGET - left else plain(name, _CUT_NAME)
-        row["name"] = shown
-        left += len(shown)
+        text = plain(name, None if left < _NAME_BUDGET else _CUT_NAME)
+        text = text if len(text) <= _NAME_BUDGET - left else plain(name, _CUT_NAME)
+        row["name"] = text
+        left += len(text)
     rest = groups.iloc[MAX_ROWS:]
     return {"rows": rows, "left_out": len(rest), "left_out_share": float(rest["share"].sum())}
 
 
 def _shapes(result: Result, top: pd.DataFrame) -> dict[tuple[Any, Any], list[dict[str, Any]]]:
     """The shapes of most time of each group that has several."""
-    groups = grouped(result.rows, result.ceilings, BY_SHAPE)
-    key = pd.MultiIndex.from_frame(groups[["name", "phase"]].astype(object))
-    groups = groups[key.isin(pd.MultiIndex.from_frame(top[["name", "phase"]].astype(object)))]
+    groups = result.by_shape
     by = groups.groupby(["name", "phase"], observed=True, sort=False)
-    groups = groups[(by["own_ns"].transform("size") > 1) & (by.cumcount() < _SHAPES_EACH)]
+    several = (by["own_ns"].transform("size") > 1) & (by.cumcount() < _SHAPES_EACH)
+    groups = groups.loc[several & groups["name"].isin(top["name"].unique())]
+    roof = groups[["s_compute", "s_dram"]].max(axis=1)
+    shown = groups[["name", "phase", *_SHAPE_FIELDS]].assign(roof=roof).rename(columns=_SHAPE_FIELDS)
     out: dict[tuple[Any, Any], list[dict[str, Any]]] = {}
-    for row in groups.assign(roof=groups[["s_compute", "s_dram"]].max(axis=1)).to_dict("records"):
-        shape = {short: _plain(row[name]) for name, short in _SHAPE_FIELDS.items()}
-        out.setdefault((row["name"], row["phase"]), []).append({**shape, "roof": _plain(row["roof"])})
+    for row in shown.to_dict("records"):
+        key = row.pop("name"), row.pop("phase")
+        out.setdefault(key, []).append({str(name): _plain(value) for name, value in row.items()})
     return out
 
 

@@ -233,7 +233,7 @@
       background: "transparent",
       font: "system-ui, sans-serif",
       axis: { labelColor: faint, titleColor: text, gridColor: line, domainColor: line, tickColor: line, labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal" },
-      legend: { labelColor: text, titleColor: text, labelFontSize: 12, orient: "bottom", direction: "horizontal", columns: narrow() ? 3 : 8, symbolOpacity: 1, symbolFillColor: text },
+      legend: { labelColor: text, titleColor: text, labelFontSize: 12, orient: "bottom", direction: "horizontal", columns: narrow() ? 2 : 8, symbolOpacity: 1, symbolFillColor: text },
       view: { stroke: line },
       text: { color: text, fontSize: 12 },
       line: { color: faint },

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 
 import pandas as pd
 
-from tracekit.report.groups import BY_SHAPE, grouped
 from tracekit.report.html.figure import (
     PHASE_SHAPES,
     Figure,
@@ -26,11 +25,15 @@ MAX_MARKS = 400
 """Marks of a chart; groups of less time are counted in its reading."""
 _FIRM = ("shape", "annotation")
 _NAME_WIDTH = 60
+_LABEL_AT = 0.6
+_HEADROOM = 0.1
+_CLOSE = 4
+_NARROW = 420
 
 
 def roofline_figures(result: Result) -> Iterator[Figure]:
     """The roofline of kernels with FLOPs, and the bandwidth strip of those without."""
-    groups = grouped(result.rows, result.ceilings, BY_SHAPE)
+    groups = result.by_shape
     with_flops = groups["known_flops"] > 0
     strip = groups[~with_flops & (groups["known_traffic"] > 0)]
     roofs = roofs_in_force(result.rows, result.ceilings)
@@ -146,7 +149,7 @@ def _roofline(marked: pd.DataFrame, ceilings: Ceilings, roofs: dict[str, Roof]) 
 def _decades(values: Iterable[float]) -> list[float]:
     """The powers of ten from under the least value to over the largest."""
     logs = [math.log10(value) for value in values]
-    return [10.0**power for power in range(math.floor(min(logs)), math.ceil(max(logs) + 0.05) + 1)]
+    return [10.0**power for power in range(math.floor(min(logs)), math.ceil(max(logs) + _HEADROOM) + 1)]
 
 
 def _log(decades: list[float], title: str, form: str) -> Spec:
@@ -184,12 +187,16 @@ def _roof_lines(
             {"roof": word, "x": x, "y": y, "order": n}
             for n, (x, y) in enumerate([*corners, (high, roof.used)])
         ]
-        labels.append({"x": high, "y": roof.used, "text": f"{word} {si(roof.used, 'FLOP/s')} ({kind})"})
+        text = f"{word} {si(roof.used, 'FLOP/s')} ({kind})"
+        labels.append({"x": high, "y": roof.used, "text": text, "short": word})
+    labels = _under_where_close(labels)
     if dram and labels:
-        # Above the slanted roof there is room: no kernel can be there.
-        middle = math.sqrt(max(low, bottom / dram) * min([high, *ridges.values()]))
+        # Above the slanted roof there is room: no kernel can be there. High up, a narrow page has room to its left.
+        foot = max(low, bottom / dram)
+        middle = foot * (max([r for r in ridges.values() if r < high], default=high) / foot) ** _LABEL_AT
         trust = "measured" if roofs["dram"].is_measured else "spec"
-        labels.append({"x": middle, "y": middle * dram, "text": f"DRAM {si(dram, 'B/s')} ({trust})"})
+        text = f"DRAM {si(dram, 'B/s')} ({trust})"
+        labels.append({"x": middle, "y": middle * dram, "text": text, "short": "DRAM", "under": False})
     place = {"x": {"field": "x", "type": "quantitative"}, "y": {"field": "y", "type": "quantitative"}}
     if lines:
         yield {
@@ -198,8 +205,25 @@ def _roof_lines(
             "encoding": {**place, "detail": {"field": "roof"}, "order": {"field": "order"}},
         }
     if labels:
-        mark = {"type": "text", "align": "right", "baseline": "bottom", "dy": -3, "dx": -2, "clip": True}
-        yield {"data": {"values": labels}, "mark": mark, "encoding": {**place, "text": {"field": "text"}}}
+        mark = {
+            "type": "text",
+            "align": "right",
+            "baseline": {"expr": "datum.under ? 'top' : 'bottom'"},
+            "dy": {"expr": "datum.under ? 4 : -3"},
+            "dx": -2,
+            "text": {"expr": f"width < {_NARROW} ? datum.short : datum.text"},
+        }
+        yield {"data": {"values": labels}, "mark": mark, "encoding": place}
+
+
+def _under_where_close(labels: list[Spec]) -> list[Spec]:
+    """Labels of roofs, a lower one under its line where the next higher line leaves it no room above."""
+    ordered = sorted(labels, key=lambda label: -label["y"])
+    above = [math.inf, *(label["y"] for label in ordered)]
+    return [
+        {**label, "under": higher / label["y"] < _CLOSE}
+        for higher, label in zip(above, ordered, strict=False)
+    ]
 
 
 def _strip(strip: pd.DataFrame, dram: Roof | None) -> Figure:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from tracekit.report.accounting import NS
-from tracekit.report.html.figure import Figure, Spec, chart, phase_colour, records_of, tip
+from tracekit.report.html.figure import Figure, Spec, chart, phase_colour, records_of, ticks, tip
 from tracekit.report.result import Result
 from tracekit.roofline.apply import column
 from tracekit.units import digits, duration, percent, plain
@@ -105,7 +105,7 @@ def timeline_figures(result: Result, rows: list[Spec]) -> Iterator[Figure]:
     ]
     bars = [{key: value for key, value in row.items() if key != "detail"} for row in rows]
     across: Spec = {
-        "x": {"field": "start", "type": "quantitative", "axis": {"title": "time from the first step [ms]"}},
+        "x": {"field": "start", "type": "quantitative", "axis": ticks("time from the first step [ms]")},
         "x2": {"field": "end"},
         "y": {"field": "lane", "type": "nominal", "axis": {"title": None}},
     }
