@@ -1,0 +1,100 @@
+"""A report with counters: measured bytes beside the model's minimum, and what failed said beside the rest."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tracebuilder import TraceBuilder
+from typer.testing import CliRunner
+
+from tracekit.cli import app
+from tracekit.errors import UsageError
+from tracekit.pipeline import Options, analyze
+
+HEAD = "ID,Process ID,Kernel Name,Context,Stream,Block Size,Grid Size,Device,CC"
+
+
+def table(metrics: dict[str, tuple[str, str]], name: str = "gemm") -> str:
+    """What ncu prints of one launch."""
+    rows = [
+        [*HEAD.split(","), *metrics],
+        [""] * 9 + [unit for unit, _ in metrics.values()],
+        [
+            "0",
+            "42",
+            name,
+            "1",
+            "7",
+            "(128, 1, 1)",
+            "(64, 1, 1)",
+            "0",
+            "8.0",
+            *(cell for _, cell in metrics.values()),
+        ],
+    ]
+    return "".join(",".join(f'"{cell}"' for cell in row) + "\n" for row in rows)
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """One kernel of a 1024 x 1024 x 1024 matrix product in fp32, 100 us."""
+    builder = TraceBuilder(options={"record_shapes": 1})
+    builder.op("aten::mm", 10, 20, dims=[[1024, 1024], [1024, 1024]], types=["float", "float"])
+    builder.launched("gemm", 12, 40, 100, grid=[64, 1, 1], block=[128, 1, 1])
+    path = tmp_path / "trace.json"
+    path.write_bytes(builder.text())
+    return path
+
+
+def written(folder: Path, text: str, name: str = "counters.csv") -> str:
+    path = folder / name
+    path.write_text(text)
+    return str(path)
+
+
+def test_measured_bytes_stand_beside_the_least_that_the_model_needs(trace: Path, tmp_path: Path) -> None:
+    counters = written(tmp_path, table({"dram__bytes.sum": ("Mbyte", "25.165824")}))
+    result = CliRunner().invoke(app, ["report", str(trace), "--counters", counters, "--json"])
+    assert result.exit_code == 0
+    document = json.loads(result.stdout)
+    phase = document["phases"][0]
+    # Three matrices of 4 MiB, and twice that measured.
+    assert (phase["dram_bytes"], phase["dram_bytes_hw"]) == (3 * 4 * 1024 * 1024, 25_165_824)
+    # 25.2 MB in 100 us: the bandwidth is the measured one.
+    assert phase["dram_bytes_per_s"] == pytest.approx(25_165_824 / 100e-6)
+    assert [capture["role"] for capture in document["captures"]] == ["timing", "counters"]
+
+
+def test_a_file_of_counters_is_known_without_the_option(trace: Path, tmp_path: Path) -> None:
+    counters = written(tmp_path, table({"dram__bytes.sum": ("byte", "7")}))
+    kernels = analyze([str(trace), counters]).kernels
+    assert kernels["dram_bytes_hw"].tolist() == [7]
+    assert kernels["hw_status"].tolist() == ["measured"]
+    # Useful work is the model's: counters never touch it.
+    assert kernels["flops"].tolist() == [2 * 1024**3]
+
+
+def test_speed_of_light_counters_decide_what_limits_a_kernel(trace: Path, tmp_path: Path) -> None:
+    metrics = {
+        "sm__throughput.avg.pct_of_peak_sustained_elapsed": ("%", "91"),
+        "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed": ("%", "40"),
+    }
+    kernels = analyze([str(trace)], Options(counters=(written(tmp_path, table(metrics)),))).kernels
+    assert kernels["bottleneck"].tolist() == ["compute"]
+    assert kernels["bottleneck_evidence"].str.startswith("counters: SM 91").all()
+
+
+def test_counters_that_failed_are_failed_and_the_report_is_still_made(trace: Path, tmp_path: Path) -> None:
+    counters = written(tmp_path, "==PROF== Connected\n==ERROR== ERR_NVGPUCTRPERM - The user does not have\n")
+    result = analyze([str(trace)], Options(counters=(counters,)))
+    assert result.kernels["hw_status"].tolist() == ["failed"]
+    assert [error.code for error in result.errors] == ["ncu_no_permission"]
+
+
+def test_counters_alone_are_no_run(tmp_path: Path) -> None:
+    counters = written(tmp_path, table({"dram__bytes.sum": ("byte", "7")}))
+    with pytest.raises(UsageError, match="counters alone"):
+        analyze([counters])
+    found = json.loads(CliRunner().invoke(app, ["inspect", counters, "--json"]).stdout)["captures"][0]
+    assert found["format"] == "ncu"
+    assert any(note["code"] == "counters_total" for note in found["quality"])
