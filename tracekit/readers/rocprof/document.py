@@ -77,7 +77,7 @@ class Document:
     def _next_array(self) -> str:
         """Skip to the next array that is used; its name, empty at the end of the file."""
         while True:
-            self._fill(BATCH)
+            self._fill(len(self._buffer) + BATCH)
             found = _ARRAY.search(self._buffer)
             if found:
                 name = found.group(1).decode()
