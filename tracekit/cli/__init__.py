@@ -9,12 +9,14 @@ import sys
 import typer
 
 from tracekit.cli.collect import collect
+from tracekit.cli.compare import compare
 from tracekit.cli.devices import devices
 from tracekit.cli.inspecting import inspect
 from tracekit.cli.kernels import kernels
 from tracekit.cli.metrics import metrics
 from tracekit.cli.options import debugging, set_debug, show_version
 from tracekit.cli.reporting import report
+from tracekit.cli.whatif import whatif
 from tracekit.errors import TracekitError
 
 app = typer.Typer(
@@ -25,8 +27,8 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (collect, report, inspect, kernels, devices, metrics):
-    app.command(no_args_is_help=command in {report, inspect, kernels})(command)
+for command in (collect, report, compare, inspect, kernels, devices, metrics, whatif):
+    app.command(no_args_is_help=command in {report, compare, inspect, kernels, whatif})(command)
 
 
 @app.callback()
