@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from tracekit import errors
+from tracekit.ncu import chips, quantities, sets
 from tracekit.registry import rows
 from tracekit.roofline import load_devices
 from tracekit.tables import PUBLIC
@@ -14,7 +15,7 @@ from tracekit.tables.codes import CODES
 from tracekit.tables.words import Bottleneck, GapCause, HwStatus, Kind, Phase, WorkSource
 from tracekit.units import digits
 
-COMMANDS = ("collect", "report", "inspect", "kernels", "devices")
+COMMANDS = ("collect", "report", "inspect", "kernels", "annotate", "devices", "metrics")
 
 
 def table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
@@ -119,3 +120,42 @@ def devices() -> str:
         "status",
     )
     return table(head, body)
+
+
+def counter_quantities() -> str:
+    """What is told from counters: each quantity and the first of its formulas."""
+    body = []
+    for one in quantities().values():
+        first = one.formulas[0]
+        terms = " + ".join(
+            f"`{name}`" if weight == 1 else f"{weight:g} `{name}`" for name, weight in first.terms
+        )
+        factors = "".join(
+            [*(f" * `{name}`" for name in first.times), *(f" / `{name}`" for name in first.over)]
+        )
+        scale = "" if first.scale == 1 else f"{first.scale:g} * "
+        body.append((f"`{one.key}`", one.unit, f"{scale}{terms}{factors}", str(len(one.formulas)), one.doc))
+    return table(("quantity", "unit", "first formula", "formulas", "meaning"), body)
+
+
+def counter_chips() -> str:
+    """Chips, and the types whose matrix operations each counts."""
+    body = [
+        (
+            f"`{one.key}`",
+            ", ".join(one.cc) or "-",
+            one.products,
+            ", ".join(one.tensor_dtypes),
+            one.status,
+            one.note,
+        )
+        for one in chips().values()
+    ]
+    return table(
+        ("chip", "compute capability", "boards", "matrix operations", "names known by", "note"), body
+    )
+
+
+def counter_sets() -> str:
+    """What a set collects."""
+    return table(("set", "what"), [(f"`{one.key}`", one.doc) for one in sets().values()])

@@ -78,7 +78,7 @@ def _given(paths: Sequence[str], options: Options) -> Iterator[tuple[str, Role |
 def _read(source: Source, options: Options, role: Role | None) -> list[Capture]:
     """The captures of a source, from the cache where they are kept there."""
     if role is Role.COUNTERS and source.member is None:
-        return read_counters(source.path, options.progress)
+        return read_counters(source.path, options.progress, options.data)
     wanted = partial(wants_frame, extra=options.data)
     if options.cache is None or source.member is not None or source.path == STDIN:
         return read_source(source, keep_frame=wanted, progress=options.progress)

@@ -1,6 +1,7 @@
 """Readers: bytes of any capture to tables; one package or file a format, and nothing else knows formats."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 from tracekit.errors import CaptureError, FormatError, UnsupportedError
 from tracekit.readers import kineto, ncu, nsys, rocprof
@@ -40,8 +41,13 @@ def read_all(
     return _read_closing(stream, keep_frame)
 
 
-def read_counters(path: str, progress: Progress | None = None) -> list[Capture]:
+def read_counters(path: str, progress: Progress | None = None, extra: tuple[Path, ...] = ()) -> list[Capture]:
     """Read a file that is said to hold counters: what ncu printed, its report, or a trace with counters in it.
+
+    Args:
+        path: The file.
+        progress: Called with raw bytes read so far and the file's size.
+        extra: Folders of the user's own quantities, whose metrics are kept too.
 
     Raises:
         CaptureError: It holds none: why, and what to do.
@@ -53,7 +59,7 @@ def read_counters(path: str, progress: Progress | None = None) -> list[Capture]:
     )
     if not known:
         try:
-            return ncu.read(stream)
+            return ncu.read(stream, extra)
         finally:
             stream.close()
     stream.close()

@@ -1,5 +1,7 @@
 """Nsight Compute: the CSV that `ncu --csv` prints, and its reports through NVIDIA's own package."""
 
+from pathlib import Path
+
 from tracekit.errors import CaptureError
 from tracekit.ncu.messages import explain
 from tracekit.readers.ncu.document import Output, read_output
@@ -31,7 +33,7 @@ def sniff(head: bytes) -> bool:
     return any(mark in start for mark in _MARKS)
 
 
-def read(stream: Stream) -> list[Capture]:
+def read(stream: Stream, extra: tuple[Path, ...] = ()) -> list[Capture]:
     """Read the CSV of ncu to its end, `--page raw` or `--page details`.
 
     Columns are found by name; what was printed before and between the tables is set aside.
@@ -40,7 +42,7 @@ def read(stream: Stream) -> list[Capture]:
         CaptureError: It holds no table: the reason that ncu printed, and what to do.
     """
     output = read_output(stream)
-    found = Launches()
+    found = Launches(extra)
     for page in output.pages:
         found.add(page)
     if not found.rows:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from pathlib import Path
 
 import pandas as pd
 
@@ -35,8 +36,9 @@ Cell = tuple[int, str, str, str]
 
 @dataclass(slots=True)
 class Launches:
-    """Launches and cells of all pages of a file, growing."""
+    """Launches and cells of all pages of a file, growing; `extra` holds folders of the user's own rows."""
 
+    extra: tuple[Path, ...] = ()
     rows: list[dict[str, object]] = field(default_factory=list)
     cells: list[Cell] = field(default_factory=list)
     metrics: set[str] = field(default_factory=set)
@@ -55,7 +57,7 @@ class Launches:
             self._add_raw(page)
 
     def _add_raw(self, page: Page) -> None:
-        wanted = wanted_metrics()
+        wanted = wanted_metrics(self.extra)
         self.metrics.update(name for name in page.header if _METRIC.search(name))
         columns = {name: at for at, name in reversed(list(enumerate(page.header))) if name in wanted}
         units = page.units
@@ -73,7 +75,7 @@ class Launches:
             ]
 
     def _add_details(self, page: Page) -> None:
-        wanted, by_label = wanted_metrics(), labels()
+        wanted, by_label = wanted_metrics(self.extra), labels(self.extra)
         at = {name: page.header.index(name) for name in ("Metric Name", "Metric Unit", "Metric Value")}
         at |= {name: page.header.index(name) for name in ("Process ID", NAME) if name in page.header}
         for row in page.rows:
