@@ -166,8 +166,9 @@ class Client:
 
 
 def _refused(method: str, path: str, error: urllib.error.HTTPError) -> ServerError:
-    said = " ".join(error.read(MAX_ANSWER).decode("utf-8", "replace").split())[:_SHOWN]
+    said = " ".join(_message(error.read(MAX_ANSWER)).split())[:_SHOWN]
     hints = {
+        400: "shorten --prompt-len, --kv-len or --decode-steps to what the server takes",
         401: "put the server's key in an environment variable, and name it with --api-key-env",
         403: "put the server's key in an environment variable, and name it with --api-key-env",
         404: "is this the engine that --engine names, and its own port?",
@@ -177,3 +178,15 @@ def _refused(method: str, path: str, error: urllib.error.HTTPError) -> ServerErr
         what = f"{method} {path}: the server redirects ({error.code}), and redirects are not followed"
         return ServerError(what, hint="give the address that it redirects to", status=error.code)
     return ServerError(what, hint=hints.get(error.code, "look at the server's own log"), status=error.code)
+
+
+def _message(data: bytes) -> str:
+    """What an error document says, or the answer as it is."""
+    text = data.decode("utf-8", "replace")
+    try:
+        document = json.loads(text)
+    except ValueError:
+        return text
+    inner = document.get("error", document) if isinstance(document, dict) else document
+    said = inner.get("message") if isinstance(inner, dict) else inner
+    return said if isinstance(said, str) else text

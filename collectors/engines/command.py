@@ -180,7 +180,7 @@ def _gather(
         return
     _clear(request.output)
     found = gather.wait_for(request.trace_dir, before, expected, timeout_s)
-    run.files = gather.place(found, request.output, run.engine)
+    run.files = gather.place(found, request.output, run.engine, timeout_s)
     for file in run.files:
         if not file.complete:
             run.notes.append(f"{file.name} is cut off: its complete events are still read")

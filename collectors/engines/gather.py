@@ -14,8 +14,10 @@ from tracekit.errors import CaptureError
 
 BLOCK = 1 << 20
 _DEPTH = 3
-_POLL_S = 0.25
-_STEADY_POLLS = 3
+_POLL_S = 0.1
+_STEADY_POLLS = 5
+# A file that is cut off and has not grown for so long will not.
+_GRACE_S = 10.0
 _MAGIC = b"\x1f\x8b"
 _SUFFIXES = (".json", ".json.gz")
 # Longer than any value that is emptied; a match never straddles what one block keeps for the next.
@@ -69,10 +71,9 @@ def look(folder: Path) -> Seen:
             path = Path(place) / name
             if name.endswith(_SUFFIXES) and not path.is_symlink():
                 try:
-                    state = path.stat()
+                    found[path] = _state(path)
                 except FileNotFoundError:  # a draft that the engine has renamed meanwhile
                     continue
-                found[path] = (state.st_size, state.st_mtime_ns)
     return found
 
 
@@ -96,23 +97,9 @@ def wait_for(folder: Path, before: Seen, expected: int, timeout_s: float) -> lis
         workers = sorted(path for path in new if not _FRONT_END.search(path.as_posix()))
         steady = steady + 1 if new == last else 0
         last = new
-        enough = len(workers) >= expected and steady >= _STEADY_POLLS
-        if (enough and all(_ends_well(path) for path in workers)) or time.monotonic() > until:
+        if (len(workers) >= expected and steady >= _STEADY_POLLS) or time.monotonic() > until:
             return workers
         time.sleep(_POLL_S)
-
-
-def _ends_well(path: Path) -> bool:
-    """A cheap look at the last bytes: a gzip trailer with the right length, or a closing brace."""
-    try:
-        with path.open("rb") as file:
-            start = file.read(2)
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - 64))
-            end = file.read()
-    except OSError:
-        return False
-    return size > len(_MAGIC) if start == _MAGIC else end.rstrip().endswith(b"}")
 
 
 def copy(path: Path, target: Path) -> bool:
@@ -168,15 +155,40 @@ def _redacted(blocks: Iterator[bytes]) -> Iterator[bytes]:
     yield kept
 
 
-def place(paths: list[Path], folder: Path, engine: str) -> list[Gathered]:
-    """Copy traces into a capture folder under names that say engine, rank and stage, and nothing of the machine."""
+def place(paths: list[Path], folder: Path, engine: str, timeout_s: float) -> list[Gathered]:
+    """Copy traces into a capture folder under names that say engine, rank and stage, and nothing of the machine.
+
+    Args:
+        paths: The traces.
+        folder: The capture folder.
+        engine: Which engine wrote them.
+        timeout_s: Longest wait for a trace that is cut off to be written on [s].
+    """
+    until = time.monotonic() + timeout_s
     gathered: list[Gathered] = []
     for path in paths:
         name, rank = _clean_name(path.name)
         free = next(one for one in _numbered(engine, name) if not (folder / one).exists())
-        complete = copy(path, folder / free)
+        state = _state(path)
+        while not (complete := copy(path, folder / free)) and _changes(path, state, until):
+            state = _state(path)
         gathered.append(Gathered(free, rank, (folder / free).stat().st_size, complete))
     return gathered
+
+
+def _state(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns
+
+
+def _changes(path: Path, state: tuple[int, int], until: float) -> bool:
+    """Wait for a file to change; not for long where nobody writes it."""
+    until = min(until, time.monotonic() + _GRACE_S)
+    while time.monotonic() < until:
+        if _state(path) != state:
+            return True
+        time.sleep(_POLL_S)
+    return False
 
 
 def _clean_name(name: str) -> tuple[str, int | None]:
