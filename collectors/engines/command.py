@@ -123,6 +123,10 @@ def _decode(
 
         def loads() -> None:
             progress.begin("decode load", 1)
+            if ended := running.ended():
+                run.notes.append(
+                    f"{ended} of {request.batch} decode requests ended before the profile started"
+                )
             if "mixed" in request.phases:
                 run.loads.append(load.round_of(server, "mixed", prompts.take(1, request.prompt_len), 1))
             run.loads.append(running.finish())

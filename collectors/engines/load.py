@@ -14,6 +14,8 @@ from tracekit.errors import UsageError
 MAX_BATCH = 512
 """Most requests at once: a thread each."""
 
+_LOOK_S = 0.2
+
 # Token ids that every vocabulary has, clear of the special ones at its start.
 _LOWEST, _HIGHEST = 10, 1000
 
@@ -114,19 +116,23 @@ class Running:
         """
         until = time.monotonic() + timeout_s
         with self._changed:
-            while self._waiting > 0:
-                failed = [answer for answer in self._answers if answer.done() and answer.exception()]
-                if failed:
-                    break
-                if (
-                    not self._changed.wait(min(0.2, max(0.0, until - time.monotonic())))
-                    and time.monotonic() > until
-                ):
-                    self._stop.set()
+            while self._waiting > 0 and not self._is_over():
+                self._changed.wait(min(_LOOK_S, max(0.0, until - time.monotonic())))
+                if self._waiting > 0 and time.monotonic() > until:
                     hint = "lower --batch or --kv-len, or wait longer (--timeout)"
                     raise ServerError(f"not all requests had a token within {timeout_s:g} s", hint=hint)
         if self._waiting > 0:
             self.finish()
+            raise ServerError("a request was answered without a token", hint="look at the server's own log")
+
+    def _is_over(self) -> bool:
+        """Whether a request failed, or all have ended."""
+        failed = any(answer.done() and answer.exception() is not None for answer in self._answers)
+        return failed or self.ended() == len(self._answers)
+
+    def ended(self) -> int:
+        """How many requests have their whole answer."""
+        return sum(answer.done() for answer in self._answers)
 
     def finish(self) -> Sent:
         """Wait for all answers.

@@ -32,7 +32,9 @@ class Engine:
         ranks: Workers that write a trace.
         key: The bearer token it wants.
         refuse: Statuses by path.
+        start_s: How long it takes to start the profile; it computes on meanwhile.
         stop_s: How long it takes to stop.
+        empty: Answers hold no token.
         late_s: The last rank's trace comes so long after the answer to the stop.
         cut: Traces lose their last bytes.
         halves_s: Traces lose them too, and get them back so long after.
@@ -50,7 +52,9 @@ class Engine:
     ranks: int = 1
     key: str | None = None
     refuse: dict[str, int] = field(default_factory=dict)
+    start_s: float = 0.0
     stop_s: float = 0.0
+    empty: bool = False
     late_s: float = 0.0
     cut: bool = False
     halves_s: float = 0.0
@@ -152,6 +156,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.path in {"/start_profile", "/stop_profile"} and not engine.profiling:
             self._answer(404, {"detail": "Not Found"})
         elif self.path == "/start_profile":
+            time.sleep(engine.start_s)
             engine.steps = []
             if "output_dir" in body:
                 engine.trace_dir = Path(body["output_dir"])
@@ -204,7 +209,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
-        for number in range(count):
+        for number in range(0 if engine.empty else count):
             if engine.dies_after is not None and engine.steps is not None and number >= engine.dies_after:
                 self._die()
                 return

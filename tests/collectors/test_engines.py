@@ -304,6 +304,18 @@ def test_a_load_that_is_refused_still_stops_the_profile(bench: Bench) -> None:
     assert len(bench.manifest()["files"]) == 1
 
 
+def test_decode_that_is_over_when_the_profile_starts_is_a_note(bench: Bench) -> None:
+    bench.start(start_s=0.5)
+    assert bench.collect().notes == ["2 of 2 decode requests ended before the profile started"]
+
+
+def test_answers_without_a_token_end_the_collection(bench: Bench) -> None:
+    engine = bench.start(empty=True)
+    with pytest.raises(ServerError, match="answered without a token"):
+        bench.collect()
+    assert "/start_profile" not in engine.paths()
+
+
 def test_a_redirect_is_not_followed(bench: Bench, tmp_path: Path) -> None:
     with ExitStack() as stack:
         target = Engine(trace_dir=tmp_path)
