@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from tracekit.cli import app
 from tracekit.errors import UsageError
 from tracekit.pipeline import Options, analyze
+from tracekit.report import wording
 
 HEAD = "ID,Process ID,Kernel Name,Context,Stream,Block Size,Grid Size,Device,CC"
 
@@ -98,3 +99,18 @@ def test_counters_alone_are_no_run(tmp_path: Path) -> None:
     found = json.loads(CliRunner().invoke(app, ["inspect", counters, "--json"]).stdout)["captures"][0]
     assert found["format"] == "ncu"
     assert any(note["code"] == "counters_total" for note in found["quality"])
+
+
+def test_a_phase_says_how_far_measured_traffic_is_from_the_least(trace: Path, tmp_path: Path) -> None:
+    metrics = {
+        "dram__bytes.sum": ("byte", "25165824"),
+        "lts__t_bytes.sum": ("byte", "50331648"),
+        "lts__t_sector_hit_rate.pct": ("%", "75"),
+    }
+    result = analyze([str(trace)], Options(counters=(written(tmp_path, table(metrics)),)))
+    counters = result.overview.phases[0].counters
+    assert counters is not None
+    assert (counters.time_share, counters.dram_over_least, counters.l2_hit) == (1, 2, 0.75)
+    line = "counters of 100 % of the time, 25.2 MB from and to DRAM, 2.00 times the least that the model needs, 75.0 % of L2 sectors found there"
+    assert wording.counted(result.overview.phases[0]) == line
+    assert wording.counted(analyze([str(trace)]).overview.phases[0]) is None

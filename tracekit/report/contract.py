@@ -60,6 +60,19 @@ class CaptureUsed(Struct, frozen=True):
     evidence: Text
 
 
+class CountersRow(Struct, frozen=True):
+    """What hardware counters say of a phase, beside what the model says is the least."""
+
+    time_share: Annotated[float, Meta(description="Share of time_ns whose kernels have counters.")]
+    dram_over_least: Annotated[
+        float | None,
+        Meta(
+            description="Measured over modelled DRAM bytes of the kernels that have both: above 1, operands are read again; below, caches held some."
+        ),
+    ]
+    l2_hit: Annotated[float | None, Meta(description="Share of L2 sectors found there, mean by L2 traffic.")]
+
+
 class PhaseRow(Struct, frozen=True):
     """One phase: its time, rates against the roofs, and what bounds it."""
 
@@ -116,6 +129,9 @@ class PhaseRow(Struct, frozen=True):
             description="Of a mixed phase, the shares of time of its prefill and decode parts, by tokens and, for attention, by query times key lengths: apportioned, not measured. Empty for other phases."
         ),
     ] = {}
+    counters: Annotated[CountersRow | None, Meta(description="What hardware counters say; null without.")] = (
+        None
+    )
 
 
 class FamilyRow(Struct, frozen=True):

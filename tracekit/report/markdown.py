@@ -40,6 +40,7 @@ def _lines(result: Result, artefacts: tuple[str, ...]) -> Iterator[str]:
     yield f"**Coverage** (shares of kernel time): {escape(wording.coverage_line(summary))}."
     yield from _section("", [*_warnings(summary)])
     yield from _section("### Verdict", [*_phases(summary)])
+    yield from _section("", [*_counted(summary)])
     yield from _section("### What could be won", [*_findings(summary)])
     yield from _section("### Top kernels", [*_kernels(result)])
     yield from _section("", [f"![Roofline]({name})" for name in artefacts if name.endswith(".png")])
@@ -55,6 +56,14 @@ def _warnings(summary: Summary) -> Iterator[str]:
         yield f"> :warning: {escape(line, 300)}  "
     if len(lines) > _TOP_WARNINGS:
         yield f"> and {len(lines) - _TOP_WARNINGS} more: see `quality` in summary.json"
+
+
+def _counted(summary: Summary) -> Iterator[str]:
+    """A line a phase that has hardware counters."""
+    for phase in summary.phases:
+        said = wording.counted(phase)
+        if said is not None:
+            yield f"{phase.phase}: {escape(said)}.  "
 
 
 def _section(title: str, lines: list[str]) -> Iterator[str]:

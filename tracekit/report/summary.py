@@ -11,10 +11,12 @@ import msgspec
 import numpy as np
 import pandas as pd
 
+from tracekit.checks import RECORDS_LOST
 from tracekit.report.accounting import NS, ratio, shares, total
 from tracekit.report.contract import (
     SCHEMA_VERSION,
     CaptureUsed,
+    CountersRow,
     Coverage,
     DeviceUsed,
     ErrorRow,
@@ -25,9 +27,10 @@ from tracekit.report.contract import (
     RoofRow,
     Summary,
 )
-from tracekit.roofline.apply import mbu, mfu
-from tracekit.tables import Bottleneck, Kind, Phase
+from tracekit.roofline.apply import column, mbu, mfu
+from tracekit.tables import Bottleneck, HwStatus, Kind, Phase
 from tracekit.tables.ceilings import Ceilings, Roof
+from tracekit.tables.text import matches
 
 
 def summarise(
@@ -117,6 +120,8 @@ def _phase(
     part, own_steps = rows[rows["phase"] == phase], steps[steps["phase"] == phase]
     time, known = int(part["own_ns"].sum()), float(part["known_ns"].sum())
     wall, wall_from = _wall(part, own_steps)
+    # Without the kernels of its graphs a phase has no figures: what is left is another, smaller piece of work.
+    lost = bool(matches(own_steps["flags"], RECORDS_LOST).any())
     flops, traffic = total(part["known_flops"]), total(part["known_traffic"])
     tokens, token_wall = _tokens(own_steps)
     bandwidth = ceilings.dram.used or float("nan")
@@ -132,23 +137,39 @@ def _phase(
         flops=_or_none(total(part["flops"])),
         dram_bytes=_or_none(total(part["dram_bytes"])),
         dram_bytes_hw=_or_none(total(part["dram_bytes_hw"])),
-        flops_per_s=ratio(flops * NS, known),
-        dram_bytes_per_s=ratio(traffic * NS, known),
+        flops_per_s=None if lost else ratio(flops * NS, known),
+        dram_bytes_per_s=None if lost else ratio(traffic * NS, known),
         arithmetic_intensity=ratio(flops, total(part["known_bytes"])),
         compute_roof_share=ratio(total(part["compute_ns"]), known),
         dram_roof_share=ratio(traffic / bandwidth * NS, known),
-        mfu=mfu(part, wall, ceilings),
-        mbu=mbu(part, wall, ceilings),
+        mfu=None if lost else mfu(part, wall, ceilings),
+        mbu=None if lost else mbu(part, wall, ceilings),
         weight_bytes=_or_none(_total_of(part, "weight_bytes")),
         kv_bytes=_or_none(_total_of(part, "kv_bytes")),
         tokens=tokens,
-        tokens_per_s=None if tokens is None else ratio(tokens * NS, token_wall),
+        tokens_per_s=None if lost or tokens is None else ratio(tokens * NS, token_wall),
         idle_ns=_idle(gaps, own_steps),
         bottlenecks=shares(part["bottleneck"], part["own_ns"]),
         bottleneck_confidence=_confidence(part),
         evidence=shares(part["phase_evidence"], part["own_ns"]),
         work_sources=shares(part["flops_source"], part["own_ns"]),
         apportioned=_apportioned(phase, part, time),
+        counters=_counters(part),
+    )
+
+
+def _counters(part: pd.DataFrame) -> CountersRow | None:
+    """What was measured of a phase's kernels; None where nothing was."""
+    measured = part["hw_status"] == HwStatus.MEASURED
+    if not measured.any():
+        return None
+    least, moved = column(part, "dram_bytes"), column(part, "dram_bytes_hw")
+    hits, asked = column(part, "hw_l2_hit_pct") / 100, column(part, "hw_l2_bytes")
+    both, known = ~np.isnan(least) & ~np.isnan(moved), ~np.isnan(hits) & ~np.isnan(asked)
+    return CountersRow(
+        time_share=_share_of(measured, part["own_ns"]) or 0.0,
+        dram_over_least=ratio(float(moved[both].sum()), float(least[both].sum())),
+        l2_hit=ratio(float((hits * asked)[known].sum()), float(asked[known].sum())),
     )
 
 

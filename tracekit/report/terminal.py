@@ -71,6 +71,8 @@ def _parts(result: Result, width: int) -> Iterator[Any]:
         yield _line(phase.phase, wording.verdict(phase))
         yield _line("", f"time by bottleneck: {wording.listed(phase.bottlenecks)}")
         yield _line("", wording.how_known(phase))
+        if (counted := wording.counted(phase)) is not None:
+            yield _line("", counted)
     yield Text("")
     yield _kernels(result, width)
     yield _line("Coverage", f"{wording.coverage_line(summary)} (shares of kernel time)")

@@ -159,6 +159,21 @@ def how_known(phase: PhaseRow) -> str:
     return f"{told}; rates are of the {percent(phase.work_known)} that is known, MFU and MBU lower bounds"
 
 
+def counted(phase: PhaseRow) -> str | None:
+    """What hardware counters say beside the model; None where there are none."""
+    found = phase.counters
+    if found is None:
+        return None
+    parts = [f"counters of {percent(found.time_share)} of the time"]
+    if phase.dram_bytes_hw is not None:
+        parts.append(f"{si(phase.dram_bytes_hw, 'B')} from and to DRAM")
+    if found.dram_over_least is not None:
+        parts.append(f"{digits(found.dram_over_least)} times the least that the model needs")
+    if found.l2_hit is not None:
+        parts.append(f"{percent(found.l2_hit)} of L2 sectors found there")
+    return ", ".join(parts)
+
+
 def roofs_line(summary: Summary) -> str:
     """The ceilings that kernels were held against, with their kind."""
     texts = []
@@ -191,4 +206,7 @@ def warnings(summary: Summary) -> Iterator[str]:
     for error in summary.errors:
         yield f"{error.path} could not be read: {error.message}" + (f" ({error.hint})" if error.hint else "")
     for note in summary.quality:
+        # That counters found their kernels is told beside the phases.
+        if note.code == "counters_joined":
+            continue
         yield f"{note.code} ({note.count}): {note.message}"
