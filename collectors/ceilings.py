@@ -89,7 +89,7 @@ def measure(
         effort: How much; by default that of the machine.
     """
     effort = effort or effort_for(machine)
-    bench = _Bench(device, effort)
+    bench = Bench(device, effort)
     shapes = [*((side, side, side) for side in effort.sides), *products]
     progress.begin("ceilings", len(dtypes) + 2)
     peaks: dict[str, dict[str, object]] = {}
@@ -119,7 +119,7 @@ def best_of(first: MeasuredCeilings, second: MeasuredCeilings) -> MeasuredCeilin
     return replace(first, peaks=peaks, dram=dram, host_link=link, launch_overhead_ns=overhead)
 
 
-class _Bench:
+class Bench:
     """The microbenchmarks of one device."""
 
     def __init__(self, device: torch.device, effort: Effort) -> None:
@@ -128,22 +128,24 @@ class _Bench:
         self.generator = torch.Generator(device).manual_seed(0)
 
     def largest_product(self, dtype: str, shapes: Iterable[Shape]) -> dict[str, object]:
+        """The largest rate of products [M, N, K], and which reached it."""
         rates = [(self._product(DTYPES[dtype], shape), shape) for shape in shapes]
         rate, shape = max(rates)
         return {"flops_per_s": rate, "shape": list(shape)}
 
     def _product(self, dtype: torch.dtype, shape: Shape) -> float:
         m, n, k = shape
-        left, right = self._random((m, k), dtype), self._random((n, k), dtype)
-        return 2.0 * m * n * k / self._best(lambda: functional.linear(left, right))
+        left, right = self.random((m, k), dtype), self.random((n, k), dtype)
+        return 2.0 * m * n * k / self.best(lambda: functional.linear(left, right))
 
     def dram(self) -> dict[str, float]:
+        """Rates of copying and reading a buffer that no cache holds [byte/s]."""
         side = int((self.effort.buffer_bytes / 4) ** 0.5) + 1
-        source = self._random((side, side), torch.float32)
-        target, vector = torch.empty_like(source), self._random((side,), torch.float32)
+        source = self.random((side, side), torch.float32)
+        target, vector = torch.empty_like(source), self.random((side,), torch.float32)
         size = float(source.nbytes)
-        read = min(self._best(source.sum), self._best(lambda: torch.mv(source, vector)))
-        copied = self._best(lambda: target.copy_(source))
+        read = min(self.best(source.sum), self.best(lambda: torch.mv(source, vector)))
+        copied = self.best(lambda: target.copy_(source))
         return {
             "copy_bytes_per_s": 2.0 * size / copied,
             "read_bytes_per_s": size / read,
@@ -151,28 +153,31 @@ class _Bench:
         }
 
     def launch_overhead(self) -> float:
+        """Time from one op on one element to the next [ns]."""
         one = torch.ones(1, device=self.device)
 
         def many() -> None:
             for _ in range(self.effort.ops):
                 one.add_(1.0)
 
-        return 1e9 * self._best(many, inner=1) / self.effort.ops
+        return 1e9 * self.best(many, inner=1) / self.effort.ops
 
     def host_link(self) -> dict[str, float]:
+        """Rates of copies between pinned host memory and the device [byte/s]."""
         size = 1 << 28
         host = torch.empty(size, dtype=torch.uint8, pin_memory=True)
         there = torch.empty(size, dtype=torch.uint8, device=self.device)
         return {
-            "host_to_device_bytes_per_s": size / self._best(lambda: there.copy_(host, non_blocking=True)),
-            "device_to_host_bytes_per_s": size / self._best(lambda: host.copy_(there, non_blocking=True)),
+            "host_to_device_bytes_per_s": size / self.best(lambda: there.copy_(host, non_blocking=True)),
+            "device_to_host_bytes_per_s": size / self.best(lambda: host.copy_(there, non_blocking=True)),
         }
 
-    def _random(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    def random(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        """Normal random numbers."""
         # Never zeros: data that does not toggle runs faster than real data.
         return torch.empty(shape, dtype=dtype, device=self.device).normal_(generator=self.generator)
 
-    def _best(self, work: Callable[[], object], inner: int | None = None) -> float:
+    def best(self, work: Callable[[], object], inner: int | None = None) -> float:
         """Seconds of one call: the best repeat, after one that does not count."""
         calls = inner or self.effort.inner
         times = []

@@ -9,6 +9,7 @@ import sys
 import typer
 
 from tracekit.cli.annotate import annotate
+from tracekit.cli.calibrate import calibrate
 from tracekit.cli.collect import collect
 from tracekit.cli.compare import compare
 from tracekit.cli.devices import devices
@@ -28,7 +29,7 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (collect, report, compare, inspect, kernels, annotate, devices, metrics, whatif):
+for command in (collect, report, compare, inspect, kernels, annotate, devices, calibrate, metrics, whatif):
     app.command(no_args_is_help=command in {report, compare, inspect, kernels, annotate, whatif})(command)
 
 

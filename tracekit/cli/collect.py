@@ -171,7 +171,7 @@ def collect(
             timeout_s=timeout,
             stop_timeout_s=stop_timeout,
         )
-        with _progress() as progress:
+        with collecting() as progress:
             run = find_collector("engine")(asked, progress)
         show_run(output, run)
         return
@@ -199,7 +199,7 @@ def collect(
         typer.echo("\n".join(find_collector("commands")(request)))
         return
     collector = find_collector("collect")
-    with _progress() as progress:
+    with collecting() as progress:
         outcomes = collector(request, progress)
     _show(output, outcomes)
 
@@ -249,7 +249,7 @@ class _Silent:
 
 
 @contextmanager
-def _progress() -> Iterator[Progress]:
+def collecting() -> Iterator[Progress]:
     """A progress bar on stderr, where that is a terminal."""
     if not sys.stderr.isatty():
         yield _Silent()

@@ -3,8 +3,9 @@
 import pandas as pd
 
 from tracekit.errors import UnsupportedError
-from tracekit.formats import CEILINGS, MeasuredCeilings
+from tracekit.formats import CEILINGS, RUN, MeasuredCeilings, RunManifest
 from tracekit.link import is_cpu_only
+from tracekit.pipeline.calibration import find_calibration
 from tracekit.pipeline.loading import Loaded
 from tracekit.pipeline.options import Options
 from tracekit.roofline import (
@@ -18,14 +19,18 @@ from tracekit.roofline import (
     with_calibration,
     with_given,
 )
-from tracekit.tables import QualityNote
+from tracekit.tables import DeviceProperties, QualityNote
 from tracekit.tables.ceilings import Ceilings
 
 
 def find_ceilings(
     loaded: Loaded, kernels: pd.DataFrame, options: Options
 ) -> tuple[Ceilings, DeviceMatch | None]:
-    """Ceilings of the capture's device: the data sheet's, over them the run's measured ones, over them the user's."""
+    """Ceilings of the capture's device.
+
+    The data sheet's; over them what the run measured, or else the user's calibration of the same device; over all
+    what the user gave.
+    """
     table = load_devices(options.data)
     match = None if is_cpu_only(loaded.capture) else _match(loaded, kernels, table)
     ceilings = Ceilings() if match is None or match.row is None else device_ceilings(match.row)
@@ -33,13 +38,31 @@ def find_ceilings(
         ceilings = device_ceilings(_named_device(options.device, table))
     if loaded.run is not None and (loaded.run / CEILINGS).is_file():
         ceilings = with_calibration(ceilings, MeasuredCeilings.read(loaded.run))
+    elif options.device is None and (kept := _kept(loaded, kernels)) is not None:
+        ceilings = with_calibration(ceilings, kept)
     return with_given(ceilings, options.peaks, options.dram), match
 
 
-def _match(loaded: Loaded, kernels: pd.DataFrame, table: tuple[Device, ...]) -> DeviceMatch:
+def _kept(loaded: Loaded, kernels: pd.DataFrame) -> MeasuredCeilings | None:
+    """The user's calibration of the capture's device: on a CPU by the run's own description of it."""
+    if is_cpu_only(loaded.capture):
+        if loaded.run is None or not (loaded.run / RUN).is_file():
+            return None
+        device = RunManifest.read(loaded.run).device
+        return find_calibration(device.get("name"), device.get("cores"), None, is_cpu=True)
+    properties = _properties(loaded, kernels)
+    if properties is None:
+        return None
+    return find_calibration(properties.name, properties.sm_count, properties.memory_bytes, is_cpu=False)
+
+
+def _properties(loaded: Loaded, kernels: pd.DataFrame) -> DeviceProperties | None:
     used = kernels["device"].dropna().unique()
-    index = int(used[0]) if len(used) == 1 else None
-    properties = pick_device(loaded.capture.info.devices, index)
+    return pick_device(loaded.capture.info.devices, int(used[0]) if len(used) == 1 else None)
+
+
+def _match(loaded: Loaded, kernels: pd.DataFrame, table: tuple[Device, ...]) -> DeviceMatch:
+    properties = _properties(loaded, kernels)
     if properties is None:
         return DeviceMatch(None, None, "the capture names no device")
     return match_device(properties, table)

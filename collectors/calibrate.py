@@ -1,0 +1,144 @@
+"""The entry point of `tracekit calibrate`: what this device reaches, by type, size and kind of access. It prints nothing."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from collectors.ceilings import Bench, Effort, effort_for, measure
+from collectors.machine import DTYPES, busy_note, choose_device, describe, is_native, physical_cores
+from tracekit.formats import CEILINGS, MeasuredCeilings, Progress, write_json
+
+THIN = (1, 16, 64)
+"""Rows of the thin products: those of decode."""
+_FEW = 16
+_CACHED_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What was measured.
+
+    Attributes:
+        ceilings: Largest rates, as a capture folder has them.
+        thin: By dtype word and rows M of a product [M, N, N]: rate [FLOP/s].
+        traffic: By access and place (`triad_dram`, `copy_l2` …): rate [byte/s].
+        graph_replay_ns: Time of one op of a replayed CUDA graph [ns]; None on a CPU.
+    """
+
+    ceilings: MeasuredCeilings
+    thin: Mapping[str, Mapping[str, float]]
+    traffic: Mapping[str, float]
+    graph_replay_ns: float | None
+
+    def write(self, folder: Path) -> Path:
+        """Write it as a `ceilings.json` that says more than that of a capture folder.
+
+        Raises:
+            CaptureError: The folder cannot be written.
+        """
+        more = {
+            "thin_flops_per_s": self.thin,
+            "bytes_per_s": self.traffic,
+            "graph_replay_ns": self.graph_replay_ns,
+        }
+        return write_json(folder / CEILINGS, {**asdict(self.ceilings), "calibration": more})
+
+
+def calibrate(wanted: str | None, progress: Progress, effort: Effort | None = None) -> Calibration:
+    """Measure what a device reaches, in under a minute.
+
+    Args:
+        wanted: cpu or cuda; by default a GPU where there is one.
+        progress: Told of each part.
+        effort: How much measuring; by default that of the machine.
+
+    Raises:
+        UnsupportedError: There is no such device.
+    """
+    device = choose_device(wanted)
+    if device.type == "cpu":
+        torch.set_num_threads(physical_cores())
+    if busy := busy_note():
+        progress.note(busy)
+    machine = describe(device)
+    chosen = effort or effort_for(machine)
+    dtypes = _dtypes(device)
+    found = measure(device, machine, dtypes, (), progress, chosen)
+    progress.begin("thin products, triad, caches", len(dtypes) + 2)
+    bench = Bench(device, chosen)
+    with torch.inference_mode():
+        if device.type == "cuda":
+            found = _with_tf32(found, bench, chosen)
+        thin = {}
+        for dtype in dtypes:
+            thin[dtype] = _thin(bench, dtype, max(chosen.sides))
+            progress.advance()
+        traffic = _traffic(bench, chosen, machine.llc_bytes)
+        progress.advance()
+        replay = _graph_replay(bench, chosen) if device.type == "cuda" else None
+        progress.advance()
+    return Calibration(found, thin, traffic, replay)
+
+
+def _dtypes(device: torch.device) -> list[str]:
+    """Types that torch multiplies on the device, and the device in hardware."""
+    words = ("fp64", "fp32", "bf16", "fp16")
+    return [word for word in words if device.type == "cuda" or is_native(word)]
+
+
+def _with_tf32(found: MeasuredCeilings, bench: Bench, effort: Effort) -> MeasuredCeilings:
+    """The ceilings with products of fp32 that the matrix units may take as tf32."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        peak = bench.largest_product("fp32", [(side, side, side) for side in effort.sides])
+    finally:
+        torch.set_float32_matmul_precision(before)
+    return replace(found, peaks={**found.peaks, "tf32": peak})
+
+
+def _thin(bench: Bench, dtype: str, side: int) -> dict[str, float]:
+    rates = {}
+    for rows in THIN:
+        rate: Any = bench.largest_product(dtype, [(rows, side, side)])["flops_per_s"]
+        rates[str(rows)] = float(rate)
+    return rates
+
+
+def _traffic(bench: Bench, effort: Effort, cache_bytes: int | None) -> dict[str, float]:
+    """Copy, read and triad over buffers of DRAM's size, and of half the last cache, all three together."""
+    half = (cache_bytes or 2 * _CACHED_BYTES) // 2
+    sizes = {"dram": effort.buffer_bytes, "l2": half // 3}
+    return {
+        f"{access}_{place}": rate
+        for place, size in sizes.items()
+        for access, rate in _accesses(bench, max(1024, size // 4)).items()
+    }
+
+
+def _accesses(bench: Bench, count: int) -> dict[str, float]:
+    one, two = (bench.random((count,), DTYPES["fp32"]) for _ in range(2))
+    out: Tensor = torch.empty_like(one)
+    size = float(one.nbytes)
+    # STREAM's names: copy moves two arrays, triad (a = b + s c) three.
+    return {
+        "copy": 2 * size / bench.best(lambda: out.copy_(one)),
+        "read": size / bench.best(one.sum),
+        "triad": 3 * size / bench.best(lambda: torch.add(one, two, alpha=3.0, out=out)),
+    }
+
+
+def _graph_replay(bench: Bench, effort: Effort) -> float:
+    """Time from one op of a replayed graph to the next [ns]."""
+    one = torch.ones(1, device=bench.device)
+    count = max(_FEW, min(effort.ops, 1000))
+    one.add_(1.0)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(count):
+            one.add_(1.0)
+    return 1e9 * bench.best(graph.replay) / count
