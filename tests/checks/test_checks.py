@@ -1,14 +1,18 @@
 """Each quality code on the smallest capture that earns it."""
 
+from pathlib import Path
+
 import pandas as pd
 import pytest
 from tracebuilder import TraceBuilder
 
+import tracekit
 from tracekit.checks import check_capture, check_steps, sane_times
 from tracekit.link import link
 from tracekit.readers import read_stream
 from tracekit.readers.source import from_bytes
-from tracekit.tables import Capture
+from tracekit.tables import GAPS, Capture
+from tracekit.tables.codes import CODES
 
 DAY = 86_400e6
 
@@ -109,7 +113,72 @@ def test_steps_without_kernels_beside_steps_with_some() -> None:
     steps = pd.DataFrame(
         {"phase": ["decode", "decode", "other"], "n_kernels": [5, 0, 0], "n_post_step_kernels": [0, 0, 0]}
     )
-    assert [(note.code, note.count) for note in check_steps(capture(steady()), steps)] == [
+    assert [(note.code, note.count) for note in check_steps(capture(steady()), steps, GAPS.empty())] == [
         ("steps_without_kernels", 1)
     ]
-    assert check_steps(capture(steady()), steps.iloc[1:]) == []
+    assert check_steps(capture(steady()), steps.iloc[1:], GAPS.empty()) == []
+
+
+GRAPH_STEP = "execute_context_0(0)_generation_8(8)"
+
+
+def test_a_decode_whose_graph_kernels_are_lost_has_no_figures(tmp_path: Path) -> None:
+    trace = TraceBuilder().annotation(GRAPH_STEP, 0, 100)
+    trace.launch(10, name="cudaGraphLaunch")
+    trace.op("aten::mm", 40, 20, dims=[[8, 64], [64, 64]], types=["float", "float"]).launched(
+        "sampler", 45, 60, 5
+    )
+    result = tracekit.analyze([trace.write(tmp_path / "t.json")])
+    assert "graph_records_lost" in result.steps["flags"].iloc[0]
+    (phase,) = result.summary["phases"]
+    assert phase["phase"] == "decode"
+    assert (phase["flops_per_s"], phase["mfu"], phase["mbu"], phase["tokens_per_s"]) == (
+        None,
+        None,
+        None,
+        None,
+    )
+    assert "graph_records_lost" in set(result.quality["code"])
+
+
+def test_idle_time_of_the_profiler_is_told_apart(tmp_path: Path) -> None:
+    trace = TraceBuilder().annotation(GRAPH_STEP, 0, 1000)
+    trace.launched("a", 10, 20, 10).launched("b", 20, 900, 10)
+    trace.event("overhead", "Activity Buffer Request", 30, 860)
+    quality = tracekit.analyze([trace.write(tmp_path / "t.json")]).quality.set_index("code")
+    assert (quality.loc["profiler_gaps", "count"], quality.loc["profiler_gaps", "time_ns"]) == (1, 870_000)
+
+
+def test_kernels_that_nothing_labels_are_counted(tmp_path: Path) -> None:
+    path = TraceBuilder().launched("k", 1, 5, 2).write(tmp_path / "t.json")
+    quality = tracekit.analyze([path]).quality.set_index("code")
+    assert (quality.loc["phase_unknown", "count"], quality.loc["no_steps", "count"]) == (1, 0)
+
+
+FRAME = "vllm/v1/worker/gpu_model_runner.py(1002): execute_model"
+
+
+@pytest.mark.parametrize(
+    ("kernels", "code"),
+    [
+        (["some_kernel"], "step_phase_unknown"),
+        (["BatchDecodeWithPagedKVCacheKernel<128>", "sm100::prefill::sparse_fwd"], "phase_evidence_split"),
+    ],
+)
+def test_a_step_that_only_a_frame_marks_may_have_no_phase_or_two(
+    kernels: list[str], code: str, tmp_path: Path
+) -> None:
+    trace = TraceBuilder().frame(FRAME, 0, 500)
+    for number, name in enumerate(kernels):
+        trace.launched(name, 10 + number, 600 + number * 20, 10)
+    assert code in set(tracekit.analyze([trace.write(tmp_path / "t.json")]).quality["code"])
+
+
+def test_every_code_is_used_in_the_package_and_named_in_a_test() -> None:
+    root = Path(__file__).parents[2]
+    package = "".join(
+        path.read_text() for path in (root / "tracekit").rglob("*.py") if path.name != "codes.py"
+    )
+    tests = "".join(path.read_text() for path in (root / "tests").rglob("*.py"))
+    assert [code for code in CODES if f'"{code}"' not in package] == []
+    assert [code for code in CODES if code not in tests] == []

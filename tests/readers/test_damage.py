@@ -172,6 +172,18 @@ def test_damaged_gzip_gives_a_result_or_a_tracekit_error(data: st.DataObject) ->
         assert "\n" not in error.message
 
 
+def test_gzip_that_breaks_in_the_middle_keeps_what_decoded_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracekit.readers.source.BLOCK", 64)
+    trace = TraceBuilder()
+    for number in range(3_000):
+        trace.kernel(f"k{number % 97}", number * 10, 3 + number % 7)
+    packed = bytearray(gzip.compress(trace.text()))
+    packed[len(packed) // 2 : len(packed) // 2 + 40] = bytes(range(200, 240))
+    capture = parse(bytes(packed))
+    assert 1_000 < len(capture.device_events) < 3_000
+    assert {note.code for note in capture.quality} & {"gzip_damaged", "gzip_checksum"}
+
+
 def test_gzip_of_nothing_is_refused() -> None:
     with pytest.raises(TracekitError, match="gzip data of nothing"):
         parse(gzip.compress(b""))

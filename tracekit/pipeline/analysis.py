@@ -65,7 +65,7 @@ def _together(staged: list[tuple[Loaded, Staged]], parts: list[Loaded], failures
         kernels.append(place_after(stage.kernels, counted, stepped))
         steps.append(place_after(stage.steps, counted, stepped))
         gaps.append(place_after(stage.gaps, counted, stepped))
-        notes = (*stage.notes, *check_steps(part.capture, stage.steps))
+        notes = (*stage.notes, *check_steps(part.capture, stage.steps, stage.gaps))
         quality.append(_quality(notes, part.capture.info.rank))
         counted += len(stage.kernels)
         stepped += int(stage.steps["step_id"].max()) + 1 if len(stage.steps) else 0

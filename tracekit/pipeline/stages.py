@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from tracekit.checks import check_capture, sane_times
+from tracekit.checks import check_capture, refuse_lost, sane_times
 from tracekit.classify import classify, find_gaps
 from tracekit.counters import Joined, join_counters
 from tracekit.link import link
@@ -74,7 +74,7 @@ def run_stages(
     worked = _work(capture, linked, phased, options, donors)
     counted = _counted(worked.kernels, capture, phased, options, measured or Measured())
     kernels = classify(apply_roofs(counted.kernels, ceilings), ceilings)
-    steps = step_rates(kernels, phased.steps, ceilings)
+    steps = refuse_lost(kernels, step_rates(kernels, phased.steps, ceilings))
     gaps = find_gaps(kernels, steps, capture.runtime_calls, capture.info)
     notes = (
         *capture.quality,

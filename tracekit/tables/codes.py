@@ -104,6 +104,10 @@ CODES: dict[str, tuple[str, str]] = {
         "graphs were replayed and none of their kernels recorded",
         "do not believe decode numbers of this trace; use a newer profiler, or run without graphs",
     ),
+    "profiler_gaps": (
+        "idle time that the profiler itself made",
+        "record a shorter window, or skip its first steps",
+    ),
     "capture_trace": (
         "launches without kernels: a graph's capture",
         "give it with --donor beside the trace of the replay",

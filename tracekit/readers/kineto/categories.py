@@ -26,6 +26,7 @@ _BUCKETS = {
     Bucket.MEMSET: ("gpu_memset", "memset"),
     Bucket.RUNTIME: (
         "cuda_runtime",
+        "overhead",
         "cuda_driver",
         "runtime",
         "hip_runtime",
@@ -52,7 +53,6 @@ _BUCKETS = {
         "external_correlation",
         "fwdbwd",
         "gpu_user_annotation",
-        "overhead",
         "trace",
     ),
 }
