@@ -12,7 +12,6 @@ from tracekit.phase import rank_of_file, wants_frame
 from tracekit.pipeline.options import Options
 from tracekit.readers import cache, read_counters, read_source
 from tracekit.readers.discover import Source, discover
-from tracekit.readers.source import STDIN
 from tracekit.registry import rows
 from tracekit.tables import Capture, Role
 
@@ -80,7 +79,7 @@ def _read(source: Source, options: Options, role: Role | None) -> list[Capture]:
     if role is Role.COUNTERS and source.member is None:
         return read_counters(source.path, options.progress, options.data)
     wanted = partial(wants_frame, extra=options.data)
-    if options.cache is None or source.member is not None or source.path == STDIN:
+    if options.cache is None or source.member is not None or not Path(source.path).is_file():
         return read_source(source, keep_frame=wanted, progress=options.progress)
     key = cache.key_of(source.path, repr([row.values for row in rows("engines", options.data)]))
     kept = cache.load(options.cache, key, source.path)

@@ -39,7 +39,7 @@ def nullable(numbers: Ints, null: Bools) -> pd.arrays.IntegerArray:
 
 def small(numbers: Ints, null: Bools) -> pd.arrays.IntegerArray:
     """A nullable 32-bit column; what does not fit is null."""
-    null = null | (np.abs(numbers) >= _INT32)
+    null = null | (numbers >= _INT32) | (numbers < -_INT32)
     return pd.arrays.IntegerArray(np.where(null, 0, numbers).astype(np.int32), null)
 
 
@@ -129,7 +129,7 @@ class Kept:
         """The rows whose start and end are times, the end not before the start."""
         low, high = values(table, start), values(table, end)
         good = ~(missing(table, start) | missing(table, end))
-        good &= (high >= low) & (np.abs(low) < _LIMIT) & (np.abs(high) < _LIMIT)
+        good &= (low > -_LIMIT) & (low <= high) & (high < _LIMIT)
         if good.all():
             return table
         self.bad[what] = self.bad.get(what, 0) + int((~good).sum())

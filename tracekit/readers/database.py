@@ -22,6 +22,8 @@ _BATCH = 1 << 16
 # No name or query of a profiler comes near this; a value that does is an attack or an accident.
 _LONGEST_VALUE = 16 << 20
 _DAMAGED = "the database is damaged: {}"
+# Names of columns and messages of the library itself may hold bytes that are no text.
+_DAMAGE = (sqlite3.Error, pa.ArrowException, UnicodeError, OverflowError)
 _HINT = "export it again, or copy it again from where it was recorded"
 
 
@@ -99,7 +101,7 @@ class SqliteDatabase:
                     [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)],
                     schema=schema,
                 )
-        except (sqlite3.Error, pa.ArrowException) as error:
+        except _DAMAGE as error:
             raise CaptureError(self.label, _DAMAGED.format(error), hint=_HINT) from error
 
     def close(self) -> None:
@@ -121,7 +123,7 @@ def open_sqlite(path: str) -> SqliteDatabase:
         raise CaptureError(path, f"cannot be opened: {error}", hint="check its permissions") from error
     try:
         return SqliteDatabase(path, _tables(connection), connection)
-    except sqlite3.Error as error:
+    except _DAMAGE as error:
         connection.close()
         raise CaptureError(path, _DAMAGED.format(error), hint=_HINT) from error
 

@@ -19,6 +19,8 @@ from tracekit.readers.archives import SUFFIXES, is_tar, is_zip, members
 from tracekit.readers.source import STDIN, open_stream
 from tracekit.tables import Role
 
+# Databases that recorders write or export; they are read where they are, so not from archives.
+_DATABASES = (".sqlite", "_results.db")
 # Files that `collect` writes beside its traces.
 _OWN = frozenset({RUN, CEILINGS, ENGINE, INDEX, "summary.json"})
 
@@ -63,13 +65,13 @@ def discover(path: str) -> list[Source]:
     found = [
         Source(str(file))
         for file in sorted(folder.iterdir())
-        if file.name.endswith(SUFFIXES) and file.name not in _OWN and file.is_file()
+        if file.name.endswith((*SUFFIXES, *_DATABASES)) and file.name not in _OWN and file.is_file()
     ]
     if not found:
         hint = (
             "give one of its runs, or a trace file"
             if any(folder.glob(f"*/{RUN}"))
-            else "captures end in .json or .json.gz; give the trace file itself"
+            else "captures end in .json, .json.gz, .sqlite or _results.db; give the trace file itself"
         )
         raise CaptureError(path, "is a folder with no capture in it", hint=hint, code="missing")
     return found

@@ -182,7 +182,10 @@ def test_a_file_without_kernels_says_so(tmp_path: Path) -> None:
 
 def test_rows_without_a_usable_time_are_kept_out_and_counted(tmp_path: Path) -> None:
     trace = (
-        NsysBuilder().kernel("good", 10, 20, 1).kernel("backwards", 20, 10, 2).kernel("absurd", 0, 1 << 62, 3)
+        NsysBuilder()
+        .kernel("good", 10, 20, 1)
+        .kernel("backwards", 20, 10, 2)
+        .kernel("absurd", -1 << 63, 1 << 61, 3)
     )
     capture = parse(trace, tmp_path)
     assert capture.device_events["name"].tolist() == ["good"]
@@ -291,3 +294,13 @@ def test_the_file_is_left_as_it_was(tmp_path: Path) -> None:
     read(str(path))
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["capture.sqlite"]
+
+
+def test_a_folder_of_captures_holds_databases_too(tmp_path: Path) -> None:
+    decode().write(tmp_path / "rank0.sqlite")
+    decode().write(tmp_path / "500_results.db")
+    decode().write(tmp_path / "cookies.db")
+    assert [Path(source.path).name for source in discover(str(tmp_path))] == [
+        "500_results.db",
+        "rank0.sqlite",
+    ]
