@@ -3,6 +3,7 @@
 import platform
 import shlex
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path, PurePath
@@ -12,8 +13,10 @@ from collectors.engines import gather, load
 from collectors.engines.client import Client, ServerError
 from collectors.engines.servers import SERVERS, Server
 from collectors.sweep import prepare
-from tracekit.errors import CaptureError, TracekitError, UsageError
+from tracekit.errors import CaptureError, TracekitError, UnsupportedError, UsageError
 from tracekit.formats import ENGINE, INDEX, PHASES, RUN, SCHEMA_VERSION, EngineRequest, Progress, write_json
+
+_STOP_AFTER_FAILURE_S = 60.0
 
 
 @dataclass(slots=True)
@@ -150,21 +153,30 @@ def _prefill(
 
 
 def _profiled(request: EngineRequest, server: Server, progress: Progress, loads: Callable[[], None]) -> None:
-    server.start()
-    finished = False
-    try:
-        loads()
-        finished = True
-    finally:
-        progress.begin("stop and write traces", 1)
+    """A profile around loads; it is stopped too when they fail, or when its start was not answered in time."""
+    with ExitStack() as on_failure:
+        on_failure.callback(_stop_after_failure, request, server, progress)
         try:
-            server.stop(request.stop_timeout_s if finished else min(60.0, request.stop_timeout_s))
-            progress.advance()
-        except ServerError as error:
-            if finished:
-                raise _stop_failed(error) from error
-            # The failure of the load is what the reader must see.
-            progress.note(f"the profile could not be stopped either: {error.message}")
+            server.start()
+        except UnsupportedError:
+            on_failure.pop_all()
+            raise
+        loads()
+        on_failure.pop_all()
+    progress.begin("stop and write traces", 1)
+    try:
+        server.stop(request.stop_timeout_s)
+    except ServerError as error:
+        raise _stop_failed(error) from error
+    progress.advance()
+
+
+def _stop_after_failure(request: EngineRequest, server: Server, progress: Progress) -> None:
+    """Stop the profile without hiding why: the failure before is what the reader must see."""
+    try:
+        server.stop(min(_STOP_AFTER_FAILURE_S, request.stop_timeout_s))
+    except ServerError as error:
+        progress.note(f"the profile could not be stopped either: {error.message}")
 
 
 def _stop_failed(error: ServerError) -> ServerError:

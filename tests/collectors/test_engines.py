@@ -198,6 +198,7 @@ def test_a_server_without_profiling_gets_the_flag_of_its_version(bench: Bench, d
     assert caught.value.message == "this vLLM (0.32.0) was started without profiling"
     assert f'"torch_profiler_dir":"{bench.traces}"' in caught.value.hint
     assert ("/v1/completions" in engine.paths()) is not described
+    assert "/stop_profile" not in engine.paths()
 
 
 @pytest.mark.parametrize(
@@ -314,6 +315,13 @@ def test_answers_without_a_token_end_the_collection(bench: Bench) -> None:
     with pytest.raises(ServerError, match="answered without a token"):
         bench.collect()
     assert "/start_profile" not in engine.paths()
+
+
+def test_a_start_without_an_answer_is_stopped_too(bench: Bench) -> None:
+    engine = bench.start(start_s=1.0)
+    with pytest.raises(ServerError, match="start_profile: no answer"):
+        bench.collect(timeout_s=0.5)
+    assert engine.paths()[-1] == "/stop_profile"
 
 
 def test_a_redirect_is_not_followed(bench: Bench, tmp_path: Path) -> None:
