@@ -72,7 +72,10 @@ def test_the_key_comes_from_the_environment(
         (["--url", "http://127.0.0.1:1"], "is for a running engine"),
         (["--trace-dir", "."], "is for a running engine"),
         (["--engine", "vllm", "--url", "http://127.0.0.1:1", "--layers", "2"], "means nothing for a running"),
-        (["--engine", "vllm", "--url", "http://127.0.0.1:1", "--counters", "lite"], "means nothing for a running"),
+        (
+            ["--engine", "vllm", "--url", "http://127.0.0.1:1", "--counters", "lite"],
+            "means nothing for a running",
+        ),
         (["--engine", "vllm", "--url", "http://127.0.0.1:1", "--batch", "1,2"], "takes one value"),
         (["--engine", "vllm", "--url", "http://127.0.0.1:1", "--api-key-env", "NOT_SET_HERE"], "is not set"),
         (["--engine", "tgi", "--print-commands"], "is not known"),
