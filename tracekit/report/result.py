@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 import pandas as pd
@@ -14,6 +14,9 @@ from tracekit.report.groups import BY_NAME, BY_SHAPE, grouped
 from tracekit.report.summary import summarise
 from tracekit.tables import KERNELS
 from tracekit.tables.ceilings import Ceilings
+
+if TYPE_CHECKING:
+    from tracekit.report.html.notebook import Chart
 
 
 class FindingLike(Protocol):
@@ -136,3 +139,38 @@ class Result:
         """The summary as plain dicts and lists: what `report --json` writes."""
         plain: dict[str, Any] = msgspec.to_builtins(self.overview)
         return plain
+
+    def roofline(self) -> "Chart":
+        """The roofline of the kernels with known FLOPs, for a notebook.
+
+        Raises:
+            UnsupportedError: No kernel has known FLOPs.
+        """
+        from tracekit.report.html.notebook import roofline  # noqa: PLC0415 - drawing is for who asks for it
+
+        return roofline(self)
+
+    def timeline(self) -> "Chart":
+        """Steps and idle time, for a notebook.
+
+        Raises:
+            UnsupportedError: There are no steps.
+        """
+        from tracekit.report.html.notebook import timeline  # noqa: PLC0415 - as above
+
+        return timeline(self)
+
+    def waterfall(self, phase: str) -> "Chart":
+        """Where a phase's time goes, down to the speed of light, for a notebook.
+
+        Raises:
+            UnsupportedError: The phase does not occur, or too little of its work is known.
+        """
+        from tracekit.report.html.notebook import waterfall  # noqa: PLC0415 - as above
+
+        return waterfall(self, phase)
+
+    def _repr_html_(self) -> str:
+        from tracekit.report.html.notebook import summary_html  # noqa: PLC0415 - as above
+
+        return summary_html(self)

@@ -10,11 +10,10 @@ import hashlib
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from tracekit.report import wording
 from tracekit.report.html.bundle import vega
+from tracekit.report.html.environment import environment
 from tracekit.report.html.figure import CLASS_COLOURS, Figure
 from tracekit.report.html.losses import family_figures, waterfall_figures
 from tracekit.report.html.method import FORMULAS, ranks
@@ -22,7 +21,6 @@ from tracekit.report.html.payload import kernel_table, script_json
 from tracekit.report.html.roofline import roofline_figures
 from tracekit.report.html.timeline import step_rows, timeline_figures, trend_figures
 from tracekit.report.result import Result
-from tracekit.units import duration, percent, plain, si
 
 
 def render_html(result: Result) -> str:
@@ -41,7 +39,7 @@ def render_html(result: Result) -> str:
     }
     scripts = [vega(), _asset("report.js")]
     return (
-        _environment()
+        environment()
         .get_template("report.html.j2")
         .render(
             policy=_policy(scripts),
@@ -67,19 +65,6 @@ def _version() -> str:
         return version("tracekit-llm")
     except PackageNotFoundError:
         return "(run from its source)"
-
-
-def _environment() -> Environment:
-    made = Environment(
-        loader=PackageLoader("tracekit.report.html", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters |= {"duration": duration, "percent": percent, "plain": plain, "si": si}
-    made.globals["wording"] = wording
-    return made
 
 
 def _asset(name: str) -> str:
