@@ -41,6 +41,7 @@ def modelled(names: list[str], flops: list[float | None], **columns: Any) -> pd.
         dram_bytes=numbers,
         weight_bytes=0.0,
         kv_bytes=0.0,
+        bus_bytes=float("nan"),
         flops_source=source,
         dram_bytes_source=source,
         **texts,

@@ -81,6 +81,10 @@ CASES = [
     ("aten::_weight_int8pack_mm bf16[1,4096] int8[4096,4096] bf16[4096]", 33_554_432, 8192 + 16_777_216 + 8192 + 8192, 16_785_408, "bf16"),
     ("aten::_dyn_quant_matmul_4bit fp32[2,128] uint8[8448] =32 =128 =128", 65_536, 1024 + 8448 + 1024, 8448, "int8"),
     ("trtllm::nvfp4_gemm uint8[64,64] uint8[256,64] fp8[512] fp8[2048] fp32[]", 4_194_304, 4096 + 16384 + 32768 + 512 + 2048, 16384, "fp4"),
+    # TensorRT-LLM: block scales of 128, and the router of DeepSeek-V3.
+    ("trtllm::fp8_block_scaling_gemm fp8[32,256] fp8[512,256] fp32[2,32] fp32[4,2]", 2 * 32 * 512 * 256, 8192 + 131_072 + 32_768 + 256 + 32, 131_072, "fp8"),
+    ("trtllm::fp8_block_scaling_gemm fp8[32,256] fp8[256,512] fp32[2,32] fp32[4,2]", None, None, None, None),
+    ("trtllm::dsv3_router_gemm_op bf16[4,7168] bf16[7168,256] - =6", 2 * 4 * 7168 * 256, (4 * 7168 + 7168 * 256 + 4 * 256) * 2, 7168 * 256 * 2, "bf16"),
 ]  # fmt: skip
 
 

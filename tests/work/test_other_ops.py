@@ -102,6 +102,13 @@ CASES = [
     ("_C::static_scaled_fp8_quant fp8[888,512] bf16[888,512] fp32[]", 3 * 888 * 512, 888 * 512 * 3 + 4),
     ("_C::dynamic_per_token_scaled_fp8_quant fp8[888,512] bf16[888,512] fp32[888,1] -", 3 * 888 * 512, 888 * 512 * 3 + 3552),
     ("sgl_kernel::sgl_per_token_group_quant_8bit bf16[8,256] fp8[8,256] fp32[8,2] =128 =1e-10 =-448 =448", 6144, 6144 + 64),
+    ("trtllm::fp4_quantize bf16[8,64] fp32[1] =16", 1536, 1024 + 256 + 32),  # NVFP4: half a byte, a scale of 1 B a 16
+    ("trtllm::fp4_quantize bf16[8,64] - =32 =True", 1536, 1024 + 256 + 16),  # MXFP4: a scale of 1 B a 32
+    ("trtllm::mxfp8_quantize bf16[8,64] =True =32", 1536, 1024 + 512 + 16),
+    ("trtllm::fp8_quantize_1x128 bf16[8,256]", 6144, 4096 + 2048 + 16 * 4),
+    ("trtllm::fp8_quantize_1x128 int64[8,256]", None, None),
+    ("tensorrt_llm::quantize_e4m3_per_tensor bf16[8,64]", 1536, 1024 + 512),
+    ("trtllm::silu_and_mul bf16[4,16] - -", 5 * 32, 3 * 64),
     ("aten::dequantize int8[8,16]", 256, 128 + 512),
     ("_C::awq_dequantize int32[128,16] fp16[1,128] int32[1,16] =0 =0 =0", 2 * 16_384, 8192 + 256 + 64 + 32_768),
     # KV writes: T·hkv·d·2·(b_in + b_kv) + 8T; the cache's capacity is no traffic.
@@ -116,6 +123,9 @@ CASES = [
     ("vllm::outplace_fused_experts bf16[1,64] bf16[8,64,64] bf16[8,64,32] fp32[1,2] int32[1,2]", 2 * 2 * 64 * 96, 2 * 128 + 2 * (4096 + 2048) * 2),
     # T = 2, k = 2 of E = 4: 4·(1 - (1/2)²) = 3 experts expected.
     ("vllm::inplace_fused_experts bf16[2,64] bf16[4,64,64] bf16[4,64,32] fp32[2,2] int32[2,2]", 2 * 2 * 2 * 64 * 96, 4 * 128 + 3 * (4096 + 2048) * 2),
+    ("trtllm::fused_moe bf16[1,64] int32[1,2] fp32[1,2] bf16[8,64,64] bf16[8,64,32] =bf16", 2 * 2 * 64 * 96, 2 * 128 + 2 * (4096 + 2048) * 2),
+    ("trtllm::fused_moe bf16[1,64] int32[1,2] fp32[1,2] bf16[8,64,64] bf16[8,64] bf16[8,64,32] bf16[8,64]", 2 * 2 * 64 * 96, 2 * 128 + 2 * (4096 + 2048) * 2),
+    ("trtllm::fused_moe bf16[1,64] int32[1,2] fp32[1,2] bf16[8,64,64] bf16[8,32,64]", None, None),
     ("aten::_grouped_mm bf16[96,64] bf16[4,64,32] int32[4]", 2 * 96 * 64 * 32, (6144 + 8192 + 3072) * 2),
     # Two rows can touch two of four groups at most.
     ("aten::_grouped_mm bf16[2,64] bf16[4,64,32] int32[4]", 2 * 2 * 64 * 32, (128 + 4096 + 64) * 2),
@@ -138,6 +148,13 @@ CASES = [
     ("c10d::_allgather_base_ bf16[8,25136] bf16[1,25136] - =False =-1", 0, 9 * 25_136 * 2),
     ("c10d::_reduce_scatter_base_ bf16[1,16] bf16[8,16] - - =False =-1", 112, (128 + 16) * 2),
     ("c10d::alltoall_base_ bf16[8,16] bf16[8,16] - - -", None, 2 * 128 * 2),
+    ("_c10d_functional::reduce_scatter_tensor fp32[8,16] =sum =4 -", 96, 128 * 4 + 32 * 4),
+    ("trtllm::allreduce bf16[8,16] - - - - - =[0,1,2,3] =0 =0 =1e-5", 96, 2 * 256),
+    ("trtllm::allreduce bf16[8,16] bf16[8,16] bf16[16] - - - =[0,1] =0 =1 =1e-5", 64, 4 * 256),
+    ("trtllm::allreduce bf16[8,16] - - - - - -", None, 2 * 256),
+    ("trtllm::allgather bf16[1,16] - =[0,1,2,3]", 0, 5 * 32),
+    ("trtllm::allgather bf16[1,16] =[1,2] =[0,1]", None, None),
+    ("trtllm::reducescatter fp32[8,16] - =[0,1,2,3]", 96, 128 * 4 + 32 * 4),
     # torch.compile: words of the name an element, outer tensors once; a table counts as what is picked from it.
     ("triton_poi_fused__unsafe_view_mul_silu_2 bf16[8,4096,8192] bf16[32768,8192] =268435456", 5 * 268_435_456, 2 * 268_435_456 * 2),
     ("triton_red_fused_add_mean_mul_pow_rsqrt_0 bf16[8,4096,2048] bf16[2048] bf16[8,4096,2048] =32768 =2048", 5 * 67_108_864, (2 * 67_108_864 + 2048) * 2),
@@ -177,3 +194,20 @@ def test_everything_elementwise_runs_on_the_vector_units(work_of: Callable[[str]
         "_C::rms_norm bf16[4,8] bf16[4,8] bf16[8] =1e-5",
     ):
         assert work_of(text).peak == "vector"
+
+
+@pytest.mark.parametrize(
+    ("text", "bus"),
+    [
+        # nccl-tests: S(n - 1)/n for all-gather and reduce-scatter of the whole message S, twice that for all-reduce.
+        ("vllm::all_gather bf16[1,25136] =-1 =8 -", 7 * 25_136 * 2),
+        ("vllm::reduce_scatter fp32[8,16] =0 =4 -", 96 * 4),
+        ("c10d::_allgather_base_ bf16[8,25136] bf16[1,25136] - =False =-1", 7 * 25_136 * 2),
+        ("c10d::_reduce_scatter_base_ bf16[1,16] bf16[8,16] - - =False =-1", 112 * 2),
+        ("trtllm::allreduce bf16[8,16] - - - - - =[0,1,2,3] =0 =0 =1e-5", 2 * 256 * 3 / 4),
+        ("vllm::all_reduce bf16[8,16] =tp", None),  # the size of the group is not among what is recorded
+        ("aten::add fp32[8] fp32[8] =1", None),
+    ],
+)
+def test_bytes_on_the_link(work_of: Callable[[str], OpWork | None], text: str, bus: float | None) -> None:
+    assert work_of(text).bus_bytes == bus

@@ -53,6 +53,7 @@ class Columns:
     dram_bytes: Floats
     weight_bytes: Floats
     kv_bytes: Floats
+    bus_bytes: Floats
     flops_source: npt.NDArray[np.object_]
     dram_bytes_source: npt.NDArray[np.object_]
     dtype: npt.NDArray[np.object_]
@@ -61,7 +62,7 @@ class Columns:
     @classmethod
     def unknown(cls, rows: int) -> "Columns":
         """Columns in which nothing is known yet."""
-        floats = [np.full(rows, np.nan) for _ in range(4)]
+        floats = [np.full(rows, np.nan) for _ in range(5)]
         objects = [np.full(rows, None, dtype=object) for _ in range(4)]
         return cls(*floats, *objects)
 
@@ -113,7 +114,7 @@ def model_work(
 
     Returns:
         The kernels with dtype, flops [FLOP], flops_source, dram_bytes [byte], dram_bytes_source, and the internal
-        columns weight_bytes [byte], kv_bytes [byte] and peak.
+        columns weight_bytes [byte], kv_bytes [byte], bus_bytes [byte] and peak.
     """
     signed = evaluate_signatures(signatures)
     owners = find_owners(kernels, ops, signed)
@@ -206,6 +207,7 @@ def _mains(
     known = ~np.isnan(dram_bytes)
     columns.weight_bytes[mains] = np.where(known, _numbers([work.weight_bytes for work in works]), np.nan)
     columns.kv_bytes[mains] = np.where(known, _numbers([work.kv_bytes for work in works]), np.nan)
+    columns.bus_bytes[mains] = _numbers([work.bus_bytes for work in works])
     columns.dtype[mains] = [work.dtype for work in works]
     columns.peak[mains] = [work.peak for work in works]
 

@@ -33,11 +33,19 @@ def reduction_flops(elements: float, ranks: int) -> float:
     return elements * (ranks - 1) / ranks if ranks else 0.0
 
 
-def exchanged(sent: Tensor | None, received: float, *, flops: float | None) -> OpWork | None:
+def exchanged(
+    sent: Tensor | None, received: float, *, flops: float | None, bus: float | None = None
+) -> OpWork | None:
     """What a rank sends is read and what it receives is written, once each; forwarding rounds come on top."""
     if sent is None:
         return None
-    return OpWork(flops, float(sent.bytes + received), sent.dtype, "vector")
+    return OpWork(flops, float(sent.bytes + received), sent.dtype, "vector", bus_bytes=bus)
+
+
+def bus_bytes(operation: str, ranks: int, message: float) -> float | None:
+    """Bytes on a rank's link: the bus factor times the whole message S [byte]; None for unknown operations."""
+    factor = bus_factor(operation, ranks)
+    return None if factor is None else factor * message
 
 
 # Position of the message where it is the same before and after.
@@ -63,34 +71,53 @@ def all_reduce(call: OpCall) -> OpWork | None:
     return None if x is None else exchanged(x, x.numel * x.item, flops=None)
 
 
+def gathered(x: Tensor | None, ranks: int | None) -> OpWork | None:
+    """All-gather of x over n ranks: S = n·x, (n - 1)·x on the link."""
+    if x is None or ranks is None or ranks < 1:
+        return None
+    message = float(ranks * x.bytes)
+    return exchanged(x, message, flops=0.0, bus=bus_bytes("all_gather", ranks, message))
+
+
+def scattered(x: Tensor | None, ranks: int | None) -> OpWork | None:
+    """Reduce-scatter of x over n ranks: S = x, x(n - 1)/n on the link and as many elements added."""
+    if x is None or ranks is None or ranks < 1:
+        return None
+    bus = bus_bytes("reduce_scatter", ranks, x.bytes)
+    return exchanged(x, x.bytes / ranks, flops=reduction_flops(x.numel, ranks), bus=bus)
+
+
 @model("vllm::all_gather", kind=OpKind.COLLECTIVE)
 def all_gather(call: OpCall) -> OpWork | None:
     """`vllm::all_gather(x, dim, n, group)`: x read, n·x written; F = 0."""
-    x, ranks = call.tensor(0), call.integer(2)
-    return None if x is None or ranks is None else exchanged(x, ranks * x.numel * x.item, flops=0.0)
+    return gathered(call.tensor(0), call.integer(2))
 
 
 @model("_c10d_functional::all_gather_into_tensor", kind=OpKind.COLLECTIVE)
 def all_gather_into(call: OpCall) -> OpWork | None:
     """`_c10d_functional::all_gather_into_tensor(x, n, group)`: x read, n·x written; F = 0."""
-    x, ranks = call.tensor(0), call.integer(1)
-    return None if x is None or ranks is None else exchanged(x, ranks * x.numel * x.item, flops=0.0)
+    return gathered(call.tensor(0), call.integer(1))
 
 
 @model("vllm::reduce_scatter", kind=OpKind.COLLECTIVE)
 def reduce_scatter(call: OpCall) -> OpWork | None:
     """`vllm::reduce_scatter(x, dim, n, group)`: x read, x/n written; F = numel(x)·(n - 1)/n."""
-    x, ranks = call.tensor(0), call.integer(2)
-    if x is None or ranks is None or ranks < 1:
-        return None
-    return exchanged(x, x.numel * x.item / ranks, flops=reduction_flops(x.numel, ranks))
+    return scattered(call.tensor(0), call.integer(2))
+
+
+@model("_c10d_functional::reduce_scatter_tensor", kind=OpKind.COLLECTIVE)
+def reduce_scatter_tensor(call: OpCall) -> OpWork | None:
+    """`_c10d_functional::reduce_scatter_tensor(x, "sum", n, group)`: x read, x/n written; F = numel(x)·(n - 1)/n."""
+    return scattered(call.tensor(0), call.integer(2))
 
 
 @model("c10d::_allgather_base_", kind=OpKind.COLLECTIVE)
 def allgather_base(call: OpCall) -> OpWork | None:
-    """`c10d::_allgather_base_(out, in, group, ...)`: in read, out written; F = 0."""
+    """`c10d::_allgather_base_(out, in, group, ...)`: in read, out written; F = 0; the link carries out - in."""
     out, x = call.tensor(0), call.tensor(1)
-    return None if out is None else exchanged(x, out.bytes, flops=0.0)
+    if out is None or x is None:
+        return None
+    return exchanged(x, out.bytes, flops=0.0, bus=float(max(0, out.bytes - x.bytes)))
 
 
 @model("c10d::_reduce_scatter_base_", kind=OpKind.COLLECTIVE)
@@ -99,7 +126,8 @@ def reduce_scatter_base(call: OpCall) -> OpWork | None:
     out, x = call.tensor(0), call.tensor(1)
     if out is None or x is None:
         return None
-    return exchanged(x, out.bytes, flops=float(max(0, x.numel - out.numel)))
+    bus = float(max(0, x.bytes - out.bytes))
+    return exchanged(x, out.bytes, flops=float(max(0, x.numel - out.numel)), bus=bus)
 
 
 def _listed(call: OpCall, position: int) -> float | None:

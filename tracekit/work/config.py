@@ -166,7 +166,8 @@ class _Filled:
         count = len(kernels)
         self.filled = np.zeros(count, dtype=np.bool_)
         self._numbers = {
-            name: np.full(count, np.nan) for name in ("flops", "dram_bytes", "weight_bytes", "kv_bytes")
+            name: np.full(count, np.nan)
+            for name in ("flops", "dram_bytes", "weight_bytes", "kv_bytes", "bus_bytes")
         }
         self._texts: dict[str, npt.NDArray[np.object_]] = {
             name: np.full(count, None, dtype=object) for name in ("dtype", "peak")

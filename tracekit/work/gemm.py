@@ -109,7 +109,7 @@ def onednn_mm(call: OpCall) -> OpWork | None:
     )
 
 
-@model("trtllm::cublas_mm", kind=OpKind.GEMM)
+@model("trtllm::cublas_mm", "trtllm::dsv3_router_gemm_op", "trtllm::dsv3_fused_a_gemm_op", kind=OpKind.GEMM)
 def cublas_mm(call: OpCall) -> OpWork | None:
     """`trtllm::cublas_mm(a[M, K], b[K, N], bias, out_dtype)`: as mm."""
     return _plain(call.tensor(0), call.tensor(1), call.tensor(2))

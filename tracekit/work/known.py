@@ -14,6 +14,7 @@ COLUMNS = (
     "dram_bytes_source",
     "weight_bytes",
     "kv_bytes",
+    "bus_bytes",
     "peak",
 )
 TEXT = ("dtype", "flops_source", "dram_bytes_source", "peak")

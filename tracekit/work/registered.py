@@ -65,6 +65,8 @@ class OpWork:
         weight_bytes: Weights among `dram_bytes`.
         kv_bytes: Keys and values among `dram_bytes`.
         heads: Given where step sums can complete an attention call.
+        bus_bytes: Bytes that a collective puts on a rank's link, as nccl-tests count them; None where the number
+            of ranks is not recorded, and for what is no collective.
     """
 
     flops: float | None
@@ -74,6 +76,7 @@ class OpWork:
     weight_bytes: float = 0.0
     kv_bytes: float = 0.0
     heads: Heads | None = None
+    bus_bytes: float | None = None
 
 
 NOTHING = OpWork(0.0, 0.0, None, None)

@@ -83,7 +83,7 @@ def _sane(work: OpWork | None) -> OpWork | None:
         return None
     numbers = [
         value
-        for value in (work.flops, work.dram_bytes, work.weight_bytes, work.kv_bytes)
+        for value in (work.flops, work.dram_bytes, work.weight_bytes, work.kv_bytes, work.bus_bytes)
         if value is not None
     ]
     return work if all(math.isfinite(value) and value >= 0 for value in numbers) else None
