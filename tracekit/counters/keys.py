@@ -9,8 +9,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from tracekit.counters.names import Name, canonical_name
+from tracekit.tables.text import mapped
 
 Ints = npt.NDArray[np.int64]
+Objects = npt.NDArray[np.object_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +36,11 @@ class Keys:
 
 def compare(kernels: pd.DataFrame, launches: pd.DataFrame, sizes: pd.DataFrame) -> Keys:
     """Codes by name, grid, block and device."""
-    names = {text: canonical_name(text) for text in kernels["name"].astype(object).unique()}
-    theirs, ambiguous = _launch_names(launches["name"].astype(object), list(names.values()))
-    left: dict[str, list[Any]] = {"name": [names[text].full for text in kernels["name"].astype(object)]}
-    right: dict[str, list[Any]] = {"name": theirs}
+    mine_named = kernels["name"].astype("category").cat.remove_unused_categories()
+    known = [canonical_name(text) for text in mine_named.cat.categories]
+    theirs, ambiguous = _launch_names(launches["name"], known)
+    left: dict[str, Any] = {"name": mapped(mine_named, lambda text: canonical_name(text).full)}
+    right: dict[str, Any] = {"name": theirs}
     here = bool(kernels["grid"].notna().any())
     with_grids = here and bool(launches["grid"].notna().any())
     by_size = here and not with_grids and bool(sizes["grid_size"].notna().any())
@@ -58,7 +61,7 @@ def compare(kernels: pd.DataFrame, launches: pd.DataFrame, sizes: pd.DataFrame) 
     return Keys(mine, yours, ambiguous, by_size, by_name)
 
 
-def _launch_names(texts: pd.Series, known: list[Name]) -> tuple[list[str | None], int]:
+def _launch_names(texts: pd.Series, known: list[Name]) -> tuple[Objects, int]:
     """The kernel's name of each launch; None where no kernel, or more than one, can be meant."""
     fulls = {name.full for name in known}
     by_base: dict[str, set[str]] = {}
@@ -66,7 +69,8 @@ def _launch_names(texts: pd.Series, known: list[Name]) -> tuple[list[str | None]
         by_base.setdefault(name.base, set()).add(name.full)
     found: dict[str, str | None] = {}
     doubtful: set[str] = set()
-    for text in texts.unique():
+    column = texts.astype("category")
+    for text in column.cat.categories:
         name = canonical_name(str(text))
         same_base = by_base.get(name.base, set()) if name.bare else set()
         if name.full in fulls:
@@ -74,22 +78,21 @@ def _launch_names(texts: pd.Series, known: list[Name]) -> tuple[list[str | None]
         else:
             found[text] = next(iter(same_base)) if len(same_base) == 1 else None
             doubtful |= {text} if len(same_base) > 1 else set()
-    return [found[text] for text in texts], int(texts.isin(doubtful).sum())
+    return mapped(column, found.__getitem__), int(column.isin(list(doubtful)).sum())
 
 
-def _texts(column: pd.Series) -> list[str | None]:
-    values = column.astype(object)
-    return [text.replace(" ", "") if isinstance(text, str) else None for text in values]
+def _texts(column: pd.Series) -> Objects:
+    return mapped(column.astype("category"), lambda text: text.replace(" ", ""))
 
 
-def _sizes(column: pd.Series) -> list[float | None]:
+def _sizes(column: pd.Series) -> Objects:
     """The product of `x,y,z` texts."""
-    return [_product(text) for text in _texts(column)]
+    return mapped(column.astype("category"), _product)
 
 
-def _product(text: str | None) -> float | None:
-    parts = text.split(",") if text else []
-    if not parts or not all(part.isdecimal() for part in parts):
+def _product(text: str) -> float | None:
+    parts = text.replace(" ", "").split(",")
+    if not all(part.isascii() and part.isdecimal() for part in parts):
         return None
     product = 1.0
     for part in parts:
@@ -97,8 +100,8 @@ def _product(text: str | None) -> float | None:
     return product
 
 
-def _numbers(column: pd.Series) -> list[float | None]:
-    return [None if np.isnan(value) else float(value) for value in column.to_numpy(dtype=np.float64)]
+def _numbers(column: pd.Series) -> Objects:
+    return np.asarray(column.astype(object).where(column.notna(), None), dtype=object)
 
 
 def _devices_agree(mine: pd.Series, yours: pd.Series) -> bool:
