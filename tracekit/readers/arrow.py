@@ -49,9 +49,13 @@ class Codes(Generic[T]):
     def __init__(self) -> None:
         self.codes: dict[T, int] = {}
 
+    def one(self, item: T) -> int:
+        """The code of a value; a new value is added."""
+        return self.codes.setdefault(item, len(self.codes))
+
     def of(self, items: Iterable[T]) -> Ints:
         """The code of each value; new values are added."""
-        return np.array([self.codes.setdefault(item, len(self.codes)) for item in items], np.int64)
+        return np.array([self.one(item) for item in items], np.int64)
 
 
 def text_column(codes: Ints, texts: Iterable[str | None]) -> pd.Categorical:

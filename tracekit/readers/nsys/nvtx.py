@@ -92,9 +92,9 @@ class Annotations:
             name, sizes = split(text)
             if name and _OP.search(name):
                 is_op[number] = True
-                codes[number] = self._signatures.of([(name, sizes)])[0]
+                codes[number] = self._signatures.one((name, sizes))
             elif name:
-                codes[number] = self._names.of([name])[0]
+                codes[number] = self._names.one(name)
         return codes[place], is_op[place]
 
     def annotations(self) -> pd.DataFrame:
