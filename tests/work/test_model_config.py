@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from tracekit.models import ModelConfig, parameters, presets
+from tracekit.models.config import Latent
 from tracekit.tables import LINKED
 from tracekit.work import Stored, Traits, apply_config, identify, matmul_flops, slope_test, step_sizes, traits
 from tracekit.work.attention import pairs
@@ -140,6 +141,41 @@ def test_experts_read_the_weights_that_are_touched() -> None:
     assert listed(filled.weight_bytes) == [3 * 256 * 17 / 32, 3 * 128 * 17 / 32]
     fused = apply_config(kernels(["moe.gemm"]), steps([(2, 2)]), config)
     assert listed(fused.flops) == [2 * 4 * 16 * 24]
+
+
+MLA = ModelConfig(
+    "mla",
+    1,
+    16,
+    32,
+    4,
+    4,
+    12,
+    100,
+    latent=Latent(query_rank=6, kv_rank=8, nope_dim=8, rope_dim=4, value_dim=8),
+)
+
+
+def test_latent_attention_is_absorbed_in_decode() -> None:
+    # T = 2, h = 4, dc = 8, dn = dv = 8, dr = 4: keys of 12 and values of 8 meet 30 cached tokens of 12 elements.
+    families = ["gemm"] * 4 + ["attn.mla"] + ["gemm"] * 4
+    filled = apply_config(kernels(families), steps([(1, 10), (1, 20)]), MLA)
+    products = [(6 + 12, 16), (4 * 12, 6), (4 * 8, 8), (4 * 8, 8), (16, 32), (64, 16), (16, 32), (100, 16)]
+    assert listed(filled[filled.family == "gemm"].flops) == [2 * 2 * out * inner for out, inner in products]
+    (attention,) = filled[filled.family == "attn.mla"].to_dict("records")
+    assert attention["flops"] == 2 * 4 * 30 * (2 * 8 + 4)
+    assert attention["kv_bytes"] == 30 * 12 * 2
+    assert attention["dram_bytes"] == 30 * 12 * 2 + 2 * 4 * 20 * 2
+
+
+def test_latent_attention_is_expanded_in_prefill() -> None:
+    # 3 tokens and 6 pairs: keys of 8 + 4, values of 8; the expansion is one product of 64 x 8.
+    filled = apply_config(kernels(["gemm"] * 7 + ["attn", "kv", "rope"] + ["norm"] * 5), steps([(3, 3)]), MLA)
+    assert filled.flops[2] == 2 * 3 * 4 * (8 + 8) * 8
+    assert listed(filled.flops[[7, 9]]) == [2 * 4 * 6 * (12 + 8), 3 * 3 * (4 + 1) * 4]
+    assert filled.kv_bytes[8] == 3 * 12 * 2
+    # Input, both latents (6 and 8), after attention, last; residuals are added in the last two.
+    assert listed(filled.flops[10:]) == [4 * 3 * 16, 4 * 3 * 6, 4 * 3 * 8, 5 * 3 * 16, 5 * 3 * 16]
 
 
 def test_windowed_layers_see_no_more_than_their_window() -> None:

@@ -170,7 +170,8 @@ def main_kernels(kernels: pd.DataFrame, owners: Owners, instances: Ints, signed:
 
 
 def _family_fits(kernels: pd.DataFrame, rows: Ints, kinds: npt.NDArray[np.int64]) -> Bools:
-    if "family" not in kernels:
+    # pandas 2.2 cannot factorise an empty MultiIndex.
+    if "family" not in kernels or not len(rows):
         return np.zeros(len(rows), dtype=np.bool_)
     family = kernels["family"].astype(object).to_numpy()[rows]
     pairs = pd.MultiIndex.from_arrays([family, kinds])

@@ -3,7 +3,7 @@
 import itertools
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -127,35 +127,67 @@ def _places(kernels: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _variants(builder: Builder) -> Iterator[tuple[tuple[str, ...], list[list[Piece]]]]:
-    """For each group of families, the lists of pieces that an engine may launch, the likeliest first."""
+@dataclass(frozen=True, slots=True)
+class _Variant:
+    """Pieces that an engine may launch in a step.
+
+    Attributes:
+        pieces: One a kernel, in order.
+        steps: Steps that may run like that; None is every step.
+    """
+
+    pieces: list[Piece]
+    steps: npt.NDArray[np.bool_] | None = None
+
+
+def _variants(builder: Builder) -> Iterator[tuple[tuple[str, ...], list[_Variant]]]:
+    """For each group of families, what an engine may launch, the likeliest first."""
     config = builder.config
     flags = itertools.product((True, False), repeat=4)
     fusions = [
         Fusion(head=head, qkv=qkv, gate_up=gate_up, router=router) for qkv, gate_up, router, head in flags
     ]
-    yield _PRODUCTS, [list(builder.products(fusion)) for fusion in fusions]
-    yield ("attn", "attn.mla"), [list(builder.attention())]
-    yield ("norm",), [list(builder.norms(Fusion(qk_norm=split))) for split in (True, False)]
-    yield ("rope",), [list(builder.rotations())]
-    yield ("kv",), [list(builder.cache_writes())]
-    yield ("act",), [list(builder.activations())]
+    absorbing = _absorbing(builder)
+    products = [_Variant(list(builder.products(fusion))) for fusion in fusions]
+    attention = [_Variant(list(builder.attention()))]
+    if absorbing is not None:
+        absorbed = [replace(fusion, absorbed=True) for fusion in fusions]
+        products[:0] = [_Variant(list(builder.products(fusion)), absorbing) for fusion in absorbed]
+        attention[:0] = [_Variant(list(builder.attention(absorbed=True)), absorbing)]
+    yield _PRODUCTS, products
+    yield ("attn", "attn.mla"), attention
+    yield ("norm",), [_Variant(list(builder.norms(Fusion(qk_norm=split)))) for split in (True, False)]
+    yield ("rope",), [_Variant(list(builder.rotations()))]
+    yield ("kv",), [_Variant(list(builder.cache_writes()))]
+    yield ("act",), [_Variant(list(builder.activations()))]
     if config.experts:
-        yield ("moe.gemm",), [list(builder.experts(Fusion(experts=joined))) for joined in (False, True)]
-        yield ("moe.perm",), [list(builder.finalise())]
+        joined = (Fusion(experts=both) for both in (False, True))
+        yield ("moe.gemm",), [_Variant(list(builder.experts(fusion))) for fusion in joined]
+        yield ("moe.perm",), [_Variant(list(builder.finalise()))]
+
+
+def _absorbing(builder: Builder) -> npt.NDArray[np.bool_] | None:
+    """Steps in which MLA absorbs the expansion: one query token a request, as serving engines decode; None without MLA."""
+    if builder.config.latent is None:
+        return None
+    return np.asarray(builder.sizes.tokens == builder.sizes.requests, dtype=np.bool_)
 
 
 def _match(
-    places: pd.DataFrame, families: tuple[str, ...], variants: list[list[Piece]], result: "_Filled"
+    places: pd.DataFrame, families: tuple[str, ...], variants: list[_Variant], result: "_Filled"
 ) -> None:
     chosen = places[places["family"].isin(families) & (places["step"] >= 0)]
     groups = chosen.groupby("step", sort=False)["row"]
     count, place = groups.transform("size").to_numpy(), groups.cumcount().to_numpy()
     done = np.zeros(len(chosen), dtype=np.bool_)
-    for pieces in variants:
+    step = chosen["step"].to_numpy()
+    for variant in variants:
+        pieces = variant.pieces
         here = ~done & (count == len(pieces))
+        if variant.steps is not None:
+            here &= variant.steps[step]
         if pieces and here.any():
-            result.put(chosen["row"].to_numpy()[here], chosen["step"].to_numpy()[here], place[here], pieces)
+            result.put(chosen["row"].to_numpy()[here], step[here], place[here], pieces)
             done |= here
 
 

@@ -71,6 +71,7 @@ class Fusion:
         router: Whether the router is an ordinary product among them.
         qk_norm: Whether query and key norms are kernels of their own.
         experts: Both expert layers.
+        absorbed: Whether MLA multiplies queries and results by the expansion of the latent instead of the keys and values.
     """
 
     qkv: bool = True
@@ -79,6 +80,7 @@ class Fusion:
     router: bool = True
     qk_norm: bool = True
     experts: bool = False
+    absorbed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,7 @@ class Builder:
     def _attention_products(self, fusion: Fusion) -> Iterator[Piece]:
         config = self.config
         if config.latent is not None:
-            yield from self._latent_products(config.latent)
+            yield from self._latent_products(config.latent, fusion)
             return
         queries, keys = config.heads * config.head_dim, config.kv_heads * config.head_dim
         if fusion.qkv:
@@ -135,17 +137,38 @@ class Builder:
                 yield self.linear(role, width, config.hidden)
         yield self.linear("out", config.hidden, queries)
 
-    def _latent_products(self, latent: Latent) -> Iterator[Piece]:
-        """MLA with keys and values expanded from the latent (not absorbed)."""
+    def _latent_products(self, latent: Latent, fusion: Fusion) -> Iterator[Piece]:
+        """MLA: keys and values expanded from the latent, or the expansion absorbed into queries and results.
+
+        Absorbed: q[h, T, dn] x [h, dn, dc] before attention and o[h, T, dc] x [h, dc, dv] after it, together the
+        operations and weights of the expansion (DeepSeek-V2, 2024, section 2.1).
+        """
         config, key = self.config, latent.nope_dim + latent.rope_dim
-        if latent.query_rank:
+        compressed = latent.kv_rank + latent.rope_dim
+        if latent.query_rank and fusion.qkv:
+            yield self.linear("qkv_a", latent.query_rank + compressed, config.hidden)
+            yield self.linear("q_b", config.heads * key, latent.query_rank)
+        elif latent.query_rank:
             yield self.linear("q_a", latent.query_rank, config.hidden)
             yield self.linear("q_b", config.heads * key, latent.query_rank)
+            yield self.linear("kv_a", compressed, config.hidden)
         else:
             yield self.linear("q", config.heads * key, config.hidden)
-        yield self.linear("kv_a", latent.kv_rank + latent.rope_dim, config.hidden)
-        yield self.linear("kv_b", config.heads * (latent.nope_dim + latent.value_dim), latent.kv_rank)
+            yield self.linear("kv_a", compressed, config.hidden)
+        if fusion.absorbed:
+            yield self._by_head("absorb_k", latent.kv_rank, latent.nope_dim)
+            yield self._by_head("absorb_v", latent.value_dim, latent.kv_rank)
+        else:
+            yield self.linear("kv_b", config.heads * (latent.nope_dim + latent.value_dim), latent.kv_rank)
         yield self.linear("out", config.hidden, config.heads * latent.value_dim)
+
+    def _by_head(self, role: str, out: float, inner: float) -> Piece:
+        """One product a head: F = 2·T·h·N·K; T·h(N + K) activation elements, h·N·K weights."""
+        tokens, heads = self.sizes.tokens, self.config.heads
+        flops = 2.0 * tokens * heads * out * inner
+        moved = tokens * heads * (out + inner) * self.item
+        weights = np.full_like(tokens, heads * out * inner)
+        return Piece(role, flops, moved, weights, self._none(), matrix=True)
 
     def _mlp(self, width: int, fusion: Fusion) -> Iterator[Piece]:
         if fusion.gate_up:
@@ -179,13 +202,14 @@ class Builder:
             if self.config.is_moe(layer):
                 yield self._pointwise("finalise", 2.0 * rows * share, rows * (share + 1) * self.item)
 
-    def attention(self) -> Iterator[Piece]:
-        """Attention of each layer; a windowed one sees at most its window, which is an upper value from sums."""
+    def attention(self, *, absorbed: bool = False) -> Iterator[Piece]:
+        """Attention of each layer; a windowed one sees at most its window, which is an upper value from sums.
+
+        MLA reads the cached latent once for all heads: expanded, keys of dn + dr and values of dv meet; absorbed,
+        keys of dc + dr and values of dc (DeepSeek-V2, 2024, section 2.1).
+        """
         config = self.config
-        sizes = config.latent
-        key = config.head_dim if sizes is None else sizes.nope_dim + sizes.rope_dim
-        value = config.head_dim if sizes is None else sizes.value_dim
-        cached = 2 * config.kv_heads * config.head_dim if sizes is None else sizes.kv_rank + sizes.rope_dim
+        key, value, cached = self._head_sizes(absorbed=absorbed)
         moved = self.sizes.tokens * config.heads * (key + value) * self.item
         for layer in range(config.layers):
             pairs, keys = self._seen(config.window(layer))
@@ -198,6 +222,16 @@ class Builder:
                 matrix=True,
             )
 
+    def _head_sizes(self, *, absorbed: bool) -> tuple[int, int, int]:
+        """Elements of a key head and a value head, and cached ones a token."""
+        config, latent = self.config, self.config.latent
+        if latent is None:
+            return config.head_dim, config.head_dim, 2 * config.kv_heads * config.head_dim
+        cached = latent.kv_rank + latent.rope_dim
+        if absorbed:
+            return cached, latent.kv_rank, cached
+        return latent.nope_dim + latent.rope_dim, latent.value_dim, cached
+
     def _seen(self, window: int | None) -> tuple[Floats, Floats]:
         """Pairs and keys under a window: at most W a query, at most Lq + W - 1 a request."""
         sizes = self.sizes
@@ -207,15 +241,22 @@ class Builder:
         return pairs, np.minimum(sizes.sum_k, sizes.tokens + sizes.requests * (window - 1))
 
     def norms(self, fusion: Fusion) -> Iterator[Piece]:
-        """Input, query, key and post-attention norms of each layer, and the last one; all but the first add a residual."""
+        """Input, query, key (or latent) and post-attention norms of each layer, and the last; all but the first add a residual."""
         config, tokens = self.config, self.sizes.tokens
         split = fusion.qk_norm and config.qk_norm
         for layer in range(config.layers):
             yield self._norm(tokens * config.hidden, config.hidden, fused=layer > 0)
             for heads in (config.heads, config.kv_heads) if split else ():
                 yield self._norm(tokens * heads * config.head_dim, config.head_dim, fused=False)
+            for width in self._latent_widths():
+                yield self._norm(tokens * width, width, fused=False)
             yield self._norm(tokens * config.hidden, config.hidden, fused=True)
         yield self._norm(tokens * config.hidden, config.hidden, fused=True)
+
+    def _latent_widths(self) -> list[int]:
+        """Widths of the latents of MLA, each of which has a norm."""
+        latent = self.config.latent
+        return [] if latent is None else [width for width in (latent.query_rank, latent.kv_rank) if width]
 
     def _norm(self, numel: Floats, width: int, *, fused: bool) -> Piece:
         flops = numel * (FUSED_ADD_RMS if fused else RMS)
@@ -224,9 +265,13 @@ class Builder:
         )
 
     def rotations(self) -> Iterator[Piece]:
-        """Rotary embedding of queries and keys: 3 an element, read and written."""
-        numel = self.sizes.tokens * (self.config.heads + self.config.kv_heads) * self.config.head_dim
-        table = self.sizes.tokens * self.config.head_dim * self.item
+        """Rotary embedding of queries and keys: 3 an element, read and written; in MLA of their positional parts, one key."""
+        config, latent = self.config, self.config.latent
+        heads, dim = config.heads + config.kv_heads, config.head_dim
+        if latent is not None:
+            heads, dim = config.heads + 1, latent.rope_dim
+        numel = self.sizes.tokens * heads * dim
+        table = self.sizes.tokens * dim * self.item
         for _ in range(self.config.layers):
             yield self._pointwise("rope", ROTATION * numel, 2 * numel * self.item + table)
 
@@ -239,7 +284,8 @@ class Builder:
 
     def cache_writes(self) -> Iterator[Piece]:
         """New keys and values: read as activations, written to the cache."""
-        numel = self.sizes.tokens * 2 * self.config.kv_heads * self.config.head_dim
+        _key, _value, cached = self._head_sizes(absorbed=False)
+        numel = self.sizes.tokens * cached
         for _ in range(self.config.layers):
             moved = numel * self.item + _SLOT_BYTES * self.sizes.tokens
             yield Piece("kv", self._none(), moved, self._none(), numel)
