@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from tracekit.cli.gates import FailOn, fail_on
 from tracekit.cli.options import (
     Cache,
     CacheDir,
@@ -40,6 +41,7 @@ def report(
         bool, typer.Option("--images", help="Write the charts as PNG files beside report.md.")
     ] = False,
     as_json: Json = False,
+    fail: FailOn = None,
     model: Model = None,
     tp: Ranks = None,
     steady: Steady = False,
@@ -56,10 +58,12 @@ def report(
 
     Several captures are parts of one run: ranks, or slices of one recording.
     """
+    from tracekit.compare.gates import parse_gate, report_crossings
     from tracekit.pipeline import analyze
     from tracekit.report import parse_formats, print_summary, write_report
     from tracekit.report.console import emit_json
 
+    gates = [parse_gate(text) for text in fail or ()]
     wanted = parse_formats(formats)
     with reading() as progress:
         result = analyze(
@@ -85,3 +89,4 @@ def report(
     elif len(result.all_kernels) or not result.errors:
         print_summary(result, output)
     finish(result.errors)
+    fail_on(report_crossings(gates, result.overview))
