@@ -54,6 +54,22 @@ def test_dtype_of_the_math(name: str, dtype: str | None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "tile", "tokens"),
+    [
+        ("Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT16x32x512_MI16x16x1", "16x32x512", 32),
+        ("nvjet_tst_192x8_64x8_4x1_v_bz_TNT", "192x8x64", 8),  # the head of a prefill: one row
+        ("bmm_Bfloat16_E2m1E2m1_Fp32_t128x8x512", "128x8x512", None),  # tokens of one expert
+        ("ampere_sgemm_128x64_tn", "128x64", 64),
+        ("triton_tem_fused_mm_3", None, None),
+        ("void at::native::reduce_kernel<512, 1>(int)", None, None),
+    ],
+)
+def test_tile_and_the_side_that_meets_the_tokens(name: str, tile: str | None, tokens: float | None) -> None:
+    row = named(name)[["name_tile", "tile_tokens"]].astype(object)
+    assert row.where(row.notna(), None).to_numpy().tolist() == [[tile, tokens]]
+
+
+@pytest.mark.parametrize(
     ("name", "phase", "weight"),
     [
         ("kernel_unified_attention_3d", "decode", 0.9),

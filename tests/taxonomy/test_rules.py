@@ -6,6 +6,7 @@ import pytest
 
 from tracekit.errors import RegistryError
 from tracekit.taxonomy.rules import KINDS, Rule, demangle, first_match, rules
+from tracekit.taxonomy.tiles import read_tile
 
 EXAMPLES = [
     pytest.param(kind, rule, example, id=f"{kind}-{rule.word}-{example[:40]}")
@@ -43,3 +44,26 @@ def test_a_hint_without_a_weight_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(RegistryError, match="needs a `weight`"):
         rules("hint", (tmp_path,))
+
+
+TILES = [
+    pytest.param(example, tile, id=f"{rule.word}-{example[:40]}")
+    for rule in rules("tile")
+    for example, tile in zip(rule.row.texts("examples"), rule.row.texts("tiles"), strict=True)
+]
+
+
+@pytest.mark.parametrize(("name", "tile"), TILES)
+def test_a_tile_is_read_from_its_example(name: str, tile: str) -> None:
+    found = read_tile(name, rules("tile"))
+    assert found is not None
+    assert found.text == tile
+
+
+@pytest.mark.parametrize("row", ['pattern = "(?P<m>1)"', 'pattern = "(?P<m>1)x(?P<n>1)"\ntokens = "k"'])
+def test_a_tile_without_its_sides_is_refused(row: str, tmp_path: Path) -> None:
+    folder = tmp_path / "kernels"
+    folder.mkdir()
+    (folder / "mine.toml").write_text(f'[[row]]\nkey = "mine"\nkind = "tile"\n{row}\n', encoding="utf-8")
+    with pytest.raises(RegistryError, match="a tile needs groups"):
+        rules("tile", (tmp_path,))

@@ -8,6 +8,7 @@ import pandas as pd
 
 from tracekit.tables import Kind
 from tracekit.taxonomy.rules import LONGEST, OTHER, Rule, demangle, first_match, rules
+from tracekit.taxonomy.tiles import read_tile
 
 
 def name_families(kernels: pd.DataFrame, extra: tuple[Path, ...] = ()) -> pd.DataFrame:
@@ -22,7 +23,8 @@ def name_families(kernels: pd.DataFrame, extra: tuple[Path, ...] = ()) -> pd.Dat
 
     Returns:
         The rows with `family` (`other` where no rule matched), `name_dtype` (null where the name has no
-        type), `phase_hint` and `phase_hint_weight` (null where the name decides no phase).
+        type), `name_tile` ("MxNxK", null likewise), `tile_tokens` (its side that meets the tokens, NaN where
+        unknown), `phase_hint` and `phase_hint_weight` (null where the name decides no phase).
 
     Raises:
         RegistryError: A row of `data/kernels` is malformed.
@@ -31,25 +33,50 @@ def name_families(kernels: pd.DataFrame, extra: tuple[Path, ...] = ()) -> pd.Dat
     by_name = _look_up(kernels["name"], rules("family", extra))
     by_op = _look_up(kernels["op"], rules("op", extra))
     family = np.where(on_cpu | pd.isna(by_name), by_op, by_name)
-    hint_rules = rules("hint", extra)
-    hint = _look_up(kernels["name"], hint_rules)
-    weight = _look_up(kernels["name"], hint_rules, lambda rule: rule.weight)
-    dtype = _look_up(kernels["name"], rules("dtype", extra))
-    hint[on_cpu], weight[on_cpu], dtype[on_cpu] = None, None, None
     family[pd.isna(family)] = OTHER
-    return kernels.assign(
-        family=pd.Categorical(family),
-        name_dtype=pd.Categorical(dtype),
-        phase_hint=pd.Categorical(hint),
-        phase_hint_weight=weight.astype(float),
-    )
+    hints = rules("hint", extra)
+    told = {
+        "name_dtype": _look_up(kernels["name"], rules("dtype", extra)),
+        "name_tile": _look_up(kernels["name"], rules("tile", extra), _tile_text),
+        "tile_tokens": _look_up(kernels["name"], rules("tile", extra), _tile_tokens),
+        "phase_hint": _look_up(kernels["name"], hints),
+        "phase_hint_weight": _look_up(kernels["name"], hints, _weight),
+    }
+    for column in told.values():
+        column[on_cpu] = None
+    numbers = {"tile_tokens", "phase_hint_weight"}
+    columns = {
+        name: column.astype(float) if name in numbers else pd.Categorical(column)
+        for name, column in told.items()
+    }
+    return kernels.assign(family=pd.Categorical(family), **columns)
+
+
+def _word(name: str, candidates: tuple[Rule, ...]) -> object:
+    rule = first_match(name, candidates)
+    return None if rule is None else rule.word
+
+
+def _weight(name: str, candidates: tuple[Rule, ...]) -> object:
+    rule = first_match(name, candidates)
+    return None if rule is None else rule.weight
+
+
+def _tile_text(name: str, candidates: tuple[Rule, ...]) -> object:
+    tile = read_tile(name, candidates)
+    return None if tile is None else tile.text
+
+
+def _tile_tokens(name: str, candidates: tuple[Rule, ...]) -> object:
+    tile = read_tile(name, candidates)
+    return None if tile is None else tile.tokens
 
 
 def _look_up(
-    names: pd.Series, candidates: tuple[Rule, ...], word: Callable[[Rule], object] = lambda rule: rule.word
+    names: pd.Series, candidates: tuple[Rule, ...], read: Callable[[str, tuple[Rule, ...]], object] = _word
 ) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
-    """What the first matching rule says of each name; None where none matches."""
+    """What the rules say of each name; None where none matches. Every distinct name is read once."""
     column = names.astype("category").cat
-    found = [first_match(demangle(str(name))[:LONGEST], candidates) for name in column.categories]
-    words = np.array([None if rule is None else word(rule) for rule in found] + [None], dtype=object)
+    found = [read(demangle(str(name))[:LONGEST], candidates) for name in column.categories]
+    words = np.array([*found, None], dtype=object)
     return words[column.codes.to_numpy()]

@@ -1,4 +1,4 @@
-"""The rows of `data/kernels`, compiled: family, op, hint and dtype rules, each sort in matching order."""
+"""The rows of `data/kernels`, compiled: family, op, hint, dtype and tile rules, each sort in matching order."""
 
 import re
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from tracekit.errors import RegistryError
 from tracekit.registry import Row, rows
 
 OTHER = "other"
-KINDS = frozenset({"family", "op", "hint", "dtype"})
+KINDS = frozenset({"family", "op", "hint", "dtype", "tile"})
 LONGEST = 4096  # what names a kernel stands at its beginning; demangled templates run to tens of kilobytes
 
 
@@ -22,7 +22,7 @@ class Rule:
 
     Attributes:
         row: The row.
-        kind: `family`, `op`, `hint` or `dtype`.
+        kind: `family`, `op`, `hint`, `dtype` or `tile`.
         pattern: Searched for in the name.
         weight: How sure a hint is; NaN for other kinds.
     """
@@ -43,7 +43,7 @@ def rules(kind: str, extra: tuple[Path, ...] = ()) -> tuple[Rule, ...]:
     """The rules of one kind, in matching order.
 
     Raises:
-        RegistryError: A row has an unknown kind, no valid pattern, or is a hint without a weight.
+        RegistryError: A row has an unknown kind, no valid pattern, is a hint without a weight or a tile without its groups.
     """
     return tuple(rule for rule in map(_compile, rows("kernels", extra)) if rule.kind == kind)
 
@@ -59,7 +59,14 @@ def _compile(row: Row) -> Rule:
         pattern = re.compile(row.text("pattern"))
     except re.error as error:
         raise RegistryError(row.source, row.key, f"pattern: {error}") from error
+    if kind == "tile":
+        _check_tile(row, pattern)
     return Rule(row, kind, pattern, float("nan") if weight is None else weight)
+
+
+def _check_tile(row: Row, pattern: re.Pattern[str]) -> None:
+    if not {"m", "n"} <= set(pattern.groupindex) or row.text("tokens", "m") not in pattern.groupindex:
+        raise RegistryError(row.source, row.key, "a tile needs groups `m` and `n`, and `tokens` one of them")
 
 
 def first_match(name: str, candidates: Iterable[Rule]) -> Rule | None:
