@@ -4,6 +4,8 @@ import gzip
 
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tracekit.errors import CaptureError
 from tracekit.readers import read_stream
@@ -270,3 +272,23 @@ def test_a_failed_run_gives_the_reason_that_ncu_printed(lines: str, code: str, w
         parse(f"==PROF== Connected to process 42 (/usr/bin/python3)\n{lines}\n")
     assert caught.value.code == f"ncu_{code}"
     assert word in caught.value.hint
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 3000),
+    st.integers(0, 60),
+    st.sampled_from([b"", b'"', b"\n", b",", b"\0", b"nan", b"1e999", b'"ID"', b"\xff", b"9" * 40]),
+)
+def test_damage_ends_in_counters_or_in_one_clear_error(at: int, lost: int, put: bytes) -> None:
+    whole = (raw({DRAM: ("Mbyte", "1.5")}) + details(("Duration", "usecond", "2.5"))).encode()
+    at %= len(whole)
+    data = whole[:at] + put + whole[at + lost :]
+    try:
+        capture = read_stream(from_bytes("counters.csv", data), lambda _name: False)[0]
+    except CaptureError as error:
+        assert error.hint
+        return
+    assert capture.counters is not None
+    COUNTER_LAUNCHES.check(capture.counters.launches)
+    COUNTER_VALUES.check(capture.counters.readings)

@@ -10,6 +10,7 @@ from tracekit.readers.source import Stream
 
 _FIRST = "ID"
 NAME = "Kernel Name"
+_LONG_FORM = {"Metric Name", "Metric Unit", "Metric Value"}
 _MOST_MESSAGES = 1000
 _MOST_ROWS = 1_000_000
 _LONGEST = 1 << 24
@@ -26,7 +27,7 @@ class Page:
     @property
     def is_details(self) -> bool:
         """A row a metric, not a row a launch."""
-        return "Metric Name" in self.header
+        return _LONG_FORM <= set(self.header)
 
 
 @dataclass(slots=True)
