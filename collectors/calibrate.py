@@ -71,7 +71,7 @@ def calibrate(wanted: str | None, progress: Progress, effort: Effort | None = No
     dtypes = _dtypes(device)
     found = measure(device, machine, dtypes, (), progress, chosen)
     # Whoever reads a report against these ceilings must see that they may be too low.
-    found = replace(found, method=f"{found.method} Note: {busy}" if busy else found.method)
+    found = replace(found, method=f"Beware: {busy}. {found.method}" if busy else found.method)
     progress.begin("thin products, triad, caches", len(dtypes) + 2)
     bench = Bench(device, chosen)
     with torch.inference_mode():
