@@ -204,6 +204,9 @@ def _tokens(steps: pd.DataFrame) -> tuple[int | None, float]:
     """Query tokens of the steps that say theirs, and the wall time of those [ns]."""
     tokens = steps[["context_tokens", "generation_tokens"]].sum(axis=1, min_count=1)
     said = tokens.notna()
+    for side in ("context", "generation"):
+        # An engine may name its requests and not their tokens: their sum is then not the other side's alone.
+        said &= ~(steps[f"{side}_tokens"].isna() & (steps[f"{side}_requests"] > 0).fillna(value=False))
     if not said.any():
         return None, float("nan")
     return int(tokens[said].sum()), float(steps.loc[said, "dur_ns"].sum())
