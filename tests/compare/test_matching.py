@@ -1,19 +1,21 @@
 """Kernels of two builds: the same, another instance, replaced, gone."""
 
+from typing import Any
+
 import pandas as pd
 import pytest
 
 from tracekit.compare.matching import match_kernels, normalised, paired
 
 
-def groups(*rows):
+def groups(*rows: Any) -> Any:
     named = ["phase", "name", "family", "op", "shape", "time_ns", "count"]
     frame = pd.DataFrame([("decode", *row) for row in rows], columns=named)
     empty = {"flops": float("nan"), "dram_bytes": float("nan"), "bound_ns": float("nan"), "known_ns": 0.0}
     return frame.assign(plain_name=frame["name"].map(normalised), bottleneck="dram", **empty)
 
 
-def matched(base, new):
+def matched(base: Any, new: Any) -> Any:
     table = paired(*match_kernels(base, new))
     return {
         (row["names_base"], row["names_new"]): row["how"]
@@ -21,11 +23,11 @@ def matched(base, new):
     }
 
 
-def test_numbers_of_tiles_and_architectures_are_no_part_of_a_normalised_name():
+def test_numbers_of_tiles_and_architectures_are_no_part_of_a_normalised_name() -> None:
     assert normalised("sm90_gemm_128x64<4, 0x1f>") == normalised("sm80_gemm_64x64<8, 0x2a>")
 
 
-def test_kernels_match_by_name_then_instance_then_role():
+def test_kernels_match_by_name_then_instance_then_role() -> None:
     base = groups(
         ("same", "norm", "n", 1, 10, 1),
         ("tile_64", "gemm", "mm", 2, 10, 1),
@@ -47,7 +49,7 @@ def test_kernels_match_by_name_then_instance_then_role():
     }
 
 
-def test_time_is_neither_lost_nor_counted_twice():
+def test_time_is_neither_lost_nor_counted_twice() -> None:
     base = groups(("a1", "gemm", "mm", 2, 10, 1), ("b", "gemm", "mm", 2, 20, 1), ("b", "gemm", "mm", 6, 3, 1))
     new = groups(("c", "gemm", "mm", 2, 7, 1), ("a2", "gemm", "mm", 2, 5, 1))
     table = paired(*match_kernels(base, new))

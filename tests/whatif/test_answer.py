@@ -1,6 +1,7 @@
 """Speed of light against published arithmetic, and the levers."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from tracekit.whatif.floors import loads, ridge_batch
 from tracekit.whatif.scenario import Scenario
 
 
-def device(bf16, dram, memory=80e9):
+def device(bf16: Any, dram: Any, memory: Any = 80e9) -> Any:
     peaks = {"bf16": Roof(spec=bf16), "fp8": Roof(spec=2 * bf16), "vector": Roof(spec=67e12)}
     return Target(Ceilings("test", peaks, Roof(spec=dram, reach=0.9), link=Roof(spec=450e9)), memory)
 
@@ -24,11 +25,11 @@ LLAMA = preset("Llama-3.1-8B")
 ARTICLE = ModelConfig("article", 1, 4096, 11008, 32, 32, 128, 32000)
 
 
-def load_of(scenario, target, role):
+def load_of(scenario: Any, target: Any, role: Any) -> Any:
     return next(part for part in loads(scenario, target.ceilings) if part.role == role)
 
 
-def test_the_published_floor_of_llama_8b_on_h100_is_its_weights_over_the_bandwidth():
+def test_the_published_floor_of_llama_8b_on_h100_is_its_weights_over_the_bandwidth() -> None:
     # 7.505e9 active parameters x 2 bytes / 3352e9 byte/s = 4.478 ms; the cache of one token adds 131 kB.
     found = answer(Scenario(LLAMA, kv_len=0), H100)
     assert found.floor_s == pytest.approx(4.478e-3, rel=2e-3)
@@ -36,7 +37,7 @@ def test_the_published_floor_of_llama_8b_on_h100_is_its_weights_over_the_bandwid
     assert found.bound_by == "weights"
 
 
-def test_decode_attention_of_the_article_reads_16_megabytes_at_one_flop_a_byte():
+def test_decode_attention_of_the_article_reads_16_megabytes_at_one_flop_a_byte() -> None:
     attention = load_of(Scenario(ARTICLE, kv_len=999), H100, "attention")
     assert attention.kv_bytes == 1000 * 4096 * 2 * 2 == 16_384_000
     assert attention.flops == 4 * 4096 * 1000 == 16_384_000
@@ -44,12 +45,12 @@ def test_decode_attention_of_the_article_reads_16_megabytes_at_one_flop_a_byte()
 
 
 @pytest.mark.parametrize("batch", [1, 64])
-def test_the_intensity_of_decode_attention_does_not_rise_with_the_batch(batch):
+def test_the_intensity_of_decode_attention_does_not_rise_with_the_batch(batch: Any) -> None:
     attention = load_of(Scenario(ARTICLE, batch=batch, kv_len=999), H100, "attention")
     assert attention.flops / attention.kv_bytes == pytest.approx(1.0)
 
 
-def test_weights_dominate_at_batch_1_and_the_cache_at_batch_64():
+def test_weights_dominate_at_batch_1_and_the_cache_at_batch_64() -> None:
     # A layer of 405 MB of weights and 16.4 MB of cache a request: 4 % and 72 % of their sum.
     for batch, share in ((1, 0.039), (64, 0.721)):
         parts = loads(Scenario(ARTICLE, batch=batch, kv_len=999), H100.ceilings)
@@ -61,14 +62,14 @@ def test_weights_dominate_at_batch_1_and_the_cache_at_batch_64():
 
 
 @pytest.mark.parametrize(("target", "ridge"), [(A100, 165), (H100, 345)])
-def test_the_ridge_batch_of_a_square_product(target, ridge):
+def test_the_ridge_batch_of_a_square_product(target: Any, ridge: Any) -> None:
     # M = I*H/(H - 2 I) with H = 4096 and I = peak / bandwidth.
     scenario = Scenario(ARTICLE)
     parts = [part for part in loads(scenario, target.ceilings) if part.role == "out"]
     assert ridge_batch(parts, scenario, target.ceilings) == pytest.approx(ridge, abs=0.6)
 
 
-def test_prefill_linears_of_512_tokens_are_right_of_every_ridge_but_attention_is_left():
+def test_prefill_linears_of_512_tokens_are_right_of_every_ridge_but_attention_is_left() -> None:
     parts = {
         part.role: part
         for part in loads(Scenario(ARTICLE, "prefill", prompt_len=512, kv_len=0), H100.ceilings)
@@ -80,7 +81,7 @@ def test_prefill_linears_of_512_tokens_are_right_of_every_ridge_but_attention_is
     assert attention.compute_s(H100.ceilings) < attention.dram_s(H100.ceilings)
 
 
-def test_each_lever_of_decode_has_a_number():
+def test_each_lever_of_decode_has_a_number() -> None:
     base = Scenario(LLAMA, batch=64, kv_len=8000)
     before = answer(base, H100)
     assert answer(replace(base, kv_dtype="fp8"), H100).kv_bytes == pytest.approx(before.kv_bytes / 2)
@@ -101,13 +102,13 @@ def test_each_lever_of_decode_has_a_number():
     }
 
 
-def test_speculation_wins_the_tokens_of_a_geometric_series():
+def test_speculation_wins_the_tokens_of_a_geometric_series() -> None:
     # 1 + 0.5 + 0.25 tokens a step of two guesses.
     assert Scenario(LLAMA, draft=2, accept=0.5).tokens_won == pytest.approx(1.75)
     assert Scenario(LLAMA, draft=2, accept=1.0).tokens_won == 3
 
 
-def test_memory_says_how_many_requests_fit():
+def test_memory_says_how_many_requests_fit() -> None:
     memory = answer(Scenario(LLAMA, kv_len=999), H100).memory
     # (0.9 x 80e9 - 2 x 8.030e9) / (131072 x 1000).
     assert memory.weight_bytes == pytest.approx(16.06e9, rel=1e-3)
@@ -116,13 +117,13 @@ def test_memory_says_how_many_requests_fit():
     assert not answer(Scenario(preset("Llama-3.1-70B")), H100).memory.fits
 
 
-def test_expectation_is_never_below_the_floor_and_grows_with_the_cache():
+def test_expectation_is_never_below_the_floor_and_grows_with_the_cache() -> None:
     found = [answer(Scenario(LLAMA, batch=16, kv_len=length), H100) for length in (100, 1000, 10000)]
     assert all(one.floor_s <= one.expected_low_s <= one.expected_s <= one.expected_high_s for one in found)
     assert np.all(np.diff([one.expected_s for one in found]) > 0)
 
 
 @pytest.mark.parametrize("wrong", [{"phase": "mixed"}, {"kv_dtype": "fp7"}, {"batch": 0}, {"accept": 2.0}])
-def test_what_cannot_be_asked_is_wrong_usage(wrong):
+def test_what_cannot_be_asked_is_wrong_usage(wrong: Any) -> None:
     with pytest.raises(UsageError):
         Scenario(LLAMA, **wrong).checked()

@@ -103,7 +103,7 @@ def observe(kernels: pd.DataFrame, steps: pd.DataFrame, gaps: pd.DataFrame) -> O
 def expected_by_group(
     before: list[Load], after: list[Load], observed: Observed, ceilings: tuple[Ceilings, Ceilings]
 ) -> Iterator[tuple[str, float]]:
-    """Predicted time of each group: the capture's, by the ratio of floors; what is latency stays.
+    """Predicted time of each group: the capture's, by the ratio of floors; latency and other limits stay.
 
     Args:
         before: The captured step's pieces.
@@ -119,13 +119,19 @@ def expected_by_group(
         seen = observed.groups.get(group)
         if seen is None:
             continue
-        factor = floors[1] / floors[0] if floors[0] else 1.0
-        # A kernel at its latency floor takes longer only once its work outgrows it.
-        small = seen.latency_s * max(1.0, factor if factor > _OUTGROWN else 1.0)
-        yield group, (seen.time_s - seen.latency_s) * factor + small
+        if not floors[0]:
+            yield group, seen.time_s
+            continue
+        # What exceeds five times the floor has another limit, and does not grow with the work.
+        near = min(seen.time_s - seen.latency_s, floors[0] / LEAST_EFFICIENCY)
+        grown = seen.latency_s * max(1.0, floors[1] / floors[0] / _OUTGROWN)
+        yield group, near * floors[1] / floors[0] + (seen.time_s - seen.latency_s - near) + grown
 
 
+LEAST_EFFICIENCY = 0.2
+"""Share of its floor below which a group is not taken to be limited by it."""
 _OUTGROWN = 8.0
+"""Growth of the work at which a kernel at its latency floor begins to take longer."""
 
 
 def default_by_group(after: list[Load], ceilings: Ceilings) -> Iterator[tuple[str, float]]:
