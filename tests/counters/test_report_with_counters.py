@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from tracekit.cli import app
 from tracekit.errors import UsageError
+from tracekit.formats import TIMING_TRACE, RunManifest, Workload
 from tracekit.pipeline import Options, analyze
 from tracekit.report import wording
 
@@ -90,6 +91,26 @@ def test_counters_that_failed_are_failed_and_the_report_is_still_made(trace: Pat
     result = analyze([str(trace)], Options(counters=(counters,)))
     assert result.kernels["hw_status"].tolist() == ["failed"]
     assert [error.code for error in result.errors] == ["ncu_no_permission"]
+
+
+def test_a_folder_that_collect_wrote_brings_its_counters_and_how_they_were_made(
+    trace: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    trace.rename(folder / TIMING_TRACE)
+    written(folder, table({"dram__bytes.sum": ("byte", "7")}), "counters-dram.csv")
+    written(folder, table({"lts__t_bytes.sum": ("byte", "9")}), "counters-ops.csv")
+    workload = Workload("m", "bf16", "bf16", ("decode",), 1, 8, 8, 1, 0, 1, 0, "cuda", "sdpa")
+    note = "counters (counters-dram.csv): set lite on gh100, cache control none"
+    RunManifest(workload, {}, 1, 2, 3, {}, {}, "tracekit collect", notes=(note,)).write(folder)
+    result = analyze([str(folder)])
+    assert [(used.role, used.evidence) for used in result.overview.captures] == [
+        ("timing", "named by the folder's manifest"),
+        ("counters", note),
+        ("counters", "named by the folder's manifest"),
+    ]
+    assert result.kernels["dram_bytes_hw"].tolist() == [7]
 
 
 def test_counters_alone_are_no_run(tmp_path: Path) -> None:

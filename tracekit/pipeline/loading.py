@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from tracekit.errors import TracekitError, UsageError
+from tracekit.formats import RunManifest
 from tracekit.link import borrow_signatures
 from tracekit.phase import rank_of_file, wants_frame
 from tracekit.pipeline.options import Options
@@ -102,12 +103,21 @@ def _with_role(source: Source, capture: Capture, given: Role | None, *, merged: 
     if given is not None:
         return Loaded(capture, given, f"given with --{given}")
     if source.role is not None:
-        return Loaded(capture, source.role, "named by the folder's manifest", source.run)
+        return Loaded(capture, source.role, _in_manifest(source), source.run)
     if capture.counters is not None and not len(capture.ops) and not len(capture.device_events):
         return Loaded(capture, Role.COUNTERS, "holds hardware counters alone")
     if merged:
         return Loaded(capture, Role.RANK, "rank label on the process ids")
     return Loaded(capture, Role.TIMING, "the only capture")
+
+
+def _in_manifest(source: Source) -> str:
+    """How the folder's manifest names a file; of counters, how they were collected."""
+    named = "named by the folder's manifest"
+    if source.role is not Role.COUNTERS or source.run is None:
+        return named
+    mark = f"({Path(source.path).name})"
+    return next((note for note in RunManifest.read(source.run).notes if mark in note), named)
 
 
 def assign_roles(loaded: Iterable[Loaded]) -> list[Loaded]:
