@@ -28,9 +28,9 @@ _OVERLAP = (
 
 _NEXT_STEP = {
     Bottleneck.COMPUTE.value: "look at tile shapes, padding and newer kernels for these, or run them in a narrower type",
-    Bottleneck.DRAM.value: "read counters (`collect --ncu`): more traffic than the minimum, or too few bytes in flight",
+    Bottleneck.DRAM.value: "read counters (`collect --counters lite`): more traffic than the minimum, or too few bytes in flight",
     Bottleneck.LATENCY.value: "fuse them, or replay them in a graph; each is shorter than a launch",
-    Bottleneck.UNKNOWN.value: "read counters (`collect --ncu`) for these kernels: neither roof explains them",
+    Bottleneck.UNKNOWN.value: "read counters (`collect --counters lite`) for these kernels: neither roof explains them",
     Bottleneck.L2.value: "the working set stays in L2: nothing to win at DRAM",
 }
 _CPU_NEXT_STEP = {
