@@ -15,7 +15,18 @@ from tracekit.tables.codes import CODES
 from tracekit.tables.words import Bottleneck, GapCause, HwStatus, Kind, Phase, WorkSource
 from tracekit.units import digits
 
-COMMANDS = ("collect", "report", "inspect", "kernels", "annotate", "devices", "calibrate", "metrics")
+COMMANDS = (
+    "collect",
+    "report",
+    "inspect",
+    "kernels",
+    "annotate",
+    "devices",
+    "calibrate",
+    "metrics",
+    "compare",
+    "whatif",
+)
 
 
 def table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
