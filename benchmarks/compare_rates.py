@@ -53,7 +53,7 @@ def main() -> None:
     trials = int(sys.argv[1]) if len(sys.argv) > 1 else 100
     print(f"{trials} trials, {STEPS} steps a capture, jitter {JITTER:.0%} a step, drift {DRIFT:.0%} a run")
     print(f"{'captures a side':>15} {'slowdown':>9}  verdicts")
-    for runs in (1, 3):
+    for runs in (1, 2, 3, 5):
         for slowdown in (0.0, 0.05):
             print(f"{runs:>15} {slowdown:>9.0%}  {rates(runs, slowdown, trials)}")
 
