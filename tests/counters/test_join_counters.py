@@ -67,6 +67,25 @@ def test_one_profiled_step_stands_for_every_step_of_its_annotation() -> None:
     assert joined.kernels["hw_level"].tolist() == ["place"] * 4
 
 
+def test_ranks_that_did_the_same_are_repeats_of_each_other() -> None:
+    both = [
+        launch(*GEMM, process=1),
+        launch(*GEMM, process=2),
+        launch(*GEMM, process=1),
+        launch(*GEMM, process=2),
+    ]
+    joined = join_counters(kernels([GEMM, GEMM]), [counters(both, dram(10, 12, 30, 32))], steps())
+    # Each kernel the mean of its occurrence in both processes.
+    assert joined.kernels["dram_bytes_hw"].tolist() == [11, 31]
+    assert joined.kernels["hw_level"].tolist() == ["stream", "stream"]
+
+
+def test_ranks_that_did_not_do_the_same_give_a_mean() -> None:
+    both = [launch(*GEMM, process=1), launch(*GEMM, process=2), launch(*GEMM, process=2)]
+    joined = join_counters(kernels([GEMM, GEMM]), [counters(both, dram(1, 2, 6))], steps())
+    assert joined.kernels["dram_bytes_hw"].tolist() == [3, 3]
+
+
 def test_spellings_of_two_tools_are_one_name() -> None:
     mine = "void at::native::(anonymous namespace)::fill<4ul, true, c10::BFloat16>(int, at::Tensor const&)"
     theirs = (
@@ -135,6 +154,13 @@ def test_a_chip_without_a_dram_counter_is_unsupported() -> None:
     joined = join_counters(kernels([GEMM]), [found], steps())
     assert joined.kernels["hw_status"].tolist() == ["unsupported"]
     assert joined.kernels["hw_l2_bytes"].tolist() == [10]
+
+
+@pytest.mark.parametrize(("passes", "noted"), [(1, 0), (8, 1)])
+def test_dram_bytes_of_several_passes_are_doubted(passes: float, noted: int) -> None:
+    found = counters([launch(*GEMM)], [{"dram__bytes.sum": 10.0, "profiler__replayer_passes": passes}])
+    codes = by_code(join_counters(kernels([GEMM]), [found], steps()).notes)
+    assert codes.get("counters_replayed", 0) == noted
 
 
 def test_without_counters_nothing_was_collected() -> None:

@@ -199,7 +199,7 @@ def _doubts(found: Matched, one: Counters, launched: pd.DataFrame, alone: int) -
     if packed:
         message = "launches ran packed FP32 instructions whose multiply-adds cannot be told apart: their flops_hw is a lower bound"
         yield QualityNote("counters_packed", packed, message)
-    replayed = int((launched["passes"] > 1).sum())
+    replayed = int(((launched["passes"] > 1) & launched["dram_bytes"].notna()).sum())
     if replayed:
-        message = "launches were replayed in several passes: with --cache-control none their DRAM bytes are too small, with all they include what a warm L2 would have held"
+        message = "DRAM bytes of launches that were replayed in several passes: with --cache-control none they are too small, with all they include what a warm L2 would have held"
         yield QualityNote("counters_replayed", replayed, message)

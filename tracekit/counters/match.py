@@ -64,7 +64,7 @@ def match(
     keys = compare(kernels, launches, sizes)
     step = kernels["step_id"].to_numpy(dtype=np.float64, na_value=np.nan)
     around = annotations.reindex(kernels["step_id"]).to_numpy(dtype=object)
-    pairs = _Pairs(keys)
+    pairs = _Pairs(keys, launches["process"].to_numpy(dtype=np.float64, na_value=-1.0))
     pairs.by_range(around, named_ranges(launches["ranges"], annotations), step)
     pairs.by_stream(kernels["stream"], launches["stream"])
     pairs.by_mean()
@@ -74,9 +74,13 @@ def match(
 
 
 class _Pairs:
-    """Pairs found so far; each level looks only at kernels that none before it could serve."""
+    """Pairs found so far; each level looks only at kernels that none before it could serve.
 
-    def __init__(self, keys: Keys) -> None:
+    Launches are counted within their process: ranks that did the same work are repeats of each other, not more of it.
+    """
+
+    def __init__(self, keys: Keys, process: npt.NDArray[np.float64]) -> None:
+        self.process = process
         self.mine = keys.kernels
         self.yours = keys.launches
         self.level = np.full(len(keys.kernels), -1, dtype=np.int8)
@@ -88,15 +92,14 @@ class _Pairs:
     ) -> None:
         """Equal annotation: by occurrence where counts agree, else by place in the step where they are a multiple."""
         a = pd.DataFrame({"key": self.mine, "range": left, "step": step})
-        b = pd.DataFrame({"key": self.yours, "range": right})
+        b = pd.DataFrame({"key": self.yours, "range": right, "process": self.process})
         a = a[(a["key"] >= 0) & a["range"].notna()]
         b = b[(b["key"] >= 0) & b["range"].notna()]
         if a.empty or b.empty:
             return
         by = ["key", "range"]
-        a["k"], b["k"] = a.groupby(by).cumcount(), b.groupby(by).cumcount()
-        sizes = b.groupby(by).size()
-        a["theirs"] = sizes.reindex(pd.MultiIndex.from_frame(a[by])).to_numpy(dtype=np.float64)
+        a["k"], b["k"] = a.groupby(by).cumcount(), b.groupby([*by, "process"]).cumcount()
+        a["theirs"] = _each_process(b, by).reindex(pd.MultiIndex.from_frame(a[by])).to_numpy(dtype=np.float64)
         a["ours"] = a.groupby(by)["k"].transform("size")
         self._pair(a[a["theirs"] == a["ours"]], b, [*by, "k"], Level.RANGE)
         a["place"] = a.groupby([*by, "step"]).cumcount()
@@ -111,19 +114,20 @@ class _Pairs:
     def by_stream(self, left: pd.Series, right: pd.Series) -> None:
         """Equal occurrence on the same stream, where the counts on it agree and nothing was matched before."""
         a = pd.DataFrame({"key": self.mine, "stream": left.to_numpy(dtype=np.float64, na_value=np.nan)})
-        b = pd.DataFrame({"key": self.yours, "stream": right.to_numpy(dtype=np.float64, na_value=np.nan)})
+        streams = right.to_numpy(dtype=np.float64, na_value=np.nan)
+        b = pd.DataFrame({"key": self.yours, "stream": streams, "process": self.process})
         touched = np.unique(self.mine[self.level >= 0])
         a, b = a[(a["key"] >= 0) & ~a["key"].isin(touched)], b[b["key"] >= 0]
         # Stream numbers of two runs need not agree; where each has one stream for a key it is the same.
         single = [frame.groupby("key")["stream"].nunique(dropna=False) for frame in (a, b)]
         lone = single[0].index[single[0] == 1].intersection(single[1].index[single[1] == 1])
         a, b = (frame.assign(stream=frame["stream"].mask(frame["key"].isin(lone), -1.0)) for frame in (a, b))
-        counts = [frame.groupby(["key", "stream"], dropna=False).size() for frame in (a, b)]
-        both = pd.concat(counts, axis=1).fillna(0)
-        odd = both.index.get_level_values("key")[(both[0] != both[1]).to_numpy()]
-        a, b = a[~a["key"].isin(odd)], b[~b["key"].isin(odd)]
         by = ["key", "stream"]
-        a["k"], b["k"] = (frame.groupby(by, dropna=False).cumcount() for frame in (a, b))
+        both = pd.concat([a.groupby(by, dropna=False).size(), _each_process(b, by)], axis=1).fillna(0)
+        odd = both.index.get_level_values("key")[(both.iloc[:, 0] != both.iloc[:, 1]).to_numpy()]
+        a, b = a[~a["key"].isin(odd)], b[~b["key"].isin(odd)]
+        a = a.assign(k=a.groupby(by, dropna=False).cumcount())
+        b = b.assign(k=b.groupby([*by, "process"], dropna=False).cumcount())
         self._pair(a, b, [*by, "k"], Level.STREAM)
 
     def by_mean(self) -> None:
@@ -132,10 +136,18 @@ class _Pairs:
         self.level[served] = LEVELS.index(Level.MEAN)
 
     def _pair(self, a: pd.DataFrame, b: pd.DataFrame, by: list[str], level: Level) -> None:
-        many = level is Level.PLACE
         joined = a.reset_index(names="kernel").merge(
-            b.reset_index(names="launch"), on=by, validate="many_to_many" if many else "one_to_one"
+            b.reset_index(names="launch"),
+            on=by,
+            validate="many_to_many" if level is Level.PLACE else "one_to_many",
         )
         self.kernels.append(joined["kernel"].to_numpy(dtype=np.int64))
         self.launches.append(joined["launch"].to_numpy(dtype=np.int64))
         self.level[joined["kernel"].unique()] = LEVELS.index(level)
+
+
+def _each_process(launches: pd.DataFrame, by: list[str]) -> pd.Series:
+    """Launches of a key in each process; NaN where processes differ."""
+    sizes = launches.groupby([*by, "process"], dropna=False).size()
+    ends = sizes.groupby(level=by, dropna=False).agg(["min", "max"])
+    return ends["min"].where(ends["min"] == ends["max"])

@@ -208,7 +208,7 @@ CODES: dict[str, tuple[str, str]] = {
     "counters_matrix_only": ("operations without those of the vector units", "collect --counters flops"),
     "counters_packed": ("packed FP32 instructions among the operations", "nothing: they are a lower bound"),
     "counters_replayed": (
-        "counters collected in several passes",
+        "DRAM bytes collected in several passes",
         "take DRAM bytes from a single-pass run",
     ),
     "counters_total": ("counters without kernels to join them to", "give the trace of the same run too"),
