@@ -84,7 +84,7 @@ def whatif(
         )
     with reading() as progress:
         options = choices(data=data, peaks=peak, dram=dram, model=model, progress=progress)
-        seen = None if capture is None else _seen(capture, options, phase, tp)
+        seen = None if capture is None else _seen(capture, options, phase)
     changes = {
         "phase": phase, "batch": batch, "prompt_len": prompt_len, "kv_len": kv_len, "dtype": dtype,
         "weight_dtype": weight_dtype or (dtype if seen is None else None),
@@ -119,13 +119,12 @@ def _model_step(options: "Options", phase: str | None) -> Any:
     return Scenario(config, kv_len=0) if phase == "prefill" else Scenario(config)
 
 
-def _seen(capture: str, options: "Options", phase: str | None, ranks: int | None) -> "Seen":
+def _seen(capture: str, options: "Options", phase: str | None) -> "Seen":
     from tracekit.models import resolve
     from tracekit.pipeline import analyze
     from tracekit.whatif.answer import Target
     from tracekit.whatif.captured import from_capture
 
-    del ranks  # `--tp` is what is asked; a capture tells its own ranks
     result = analyze([capture], options)
     if not len(result.all_kernels):
         first = result.errors[0] if result.errors else None
