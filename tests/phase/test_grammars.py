@@ -59,6 +59,9 @@ def test_an_example_gives_the_counts_and_the_phase_in_its_row(rule: Rule) -> Non
             {"context_requests": 2, "generation_requests": 3},
         ),
         ("[Executor] _forward_step 9: 0 ctx reqs, 3 gen reqs", "decode", {"generation_requests": 3}),
+        ("BatchDecodeToLastHidden num_seqs=8", "decode", {"generation_requests": 8}),
+        ("DisaggPrepareKVRecv length=512", "other", {}),
+        ("rejection_sample", "verify", {}),
         ("execute_new_0_cached_4", "decode", {"generation_requests": 4}),
     ],
 )

@@ -6,7 +6,7 @@ from tracebuilder import TraceBuilder
 
 from tracekit.link import link
 from tracekit.phase import Phased, label, wants_frame
-from tracekit.phase.votes import combine
+from tracekit.phase.votes import combine, corroborate
 from tracekit.readers import read_stream
 from tracekit.readers.source import from_bytes
 from tracekit.taxonomy import name_families
@@ -128,6 +128,30 @@ def test_a_decisive_kernel_is_spread_to_the_whole_replay() -> None:
     assert found.steps["evidence"].astype(str).tolist() == ["decisive_kernels+one_graph_replay"] * 2
 
 
+TILE = "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT16x{}x256_MI16x16x1"
+
+
+@pytest.mark.parametrize(
+    ("tile", "evidence", "confidence"),
+    [(32, "gemm_tile+one_graph_replay", 0.82), (128, "one_graph_replay", 0.6)],  # 1 - 0.4 x 0.45
+)
+def test_tiles_for_few_tokens_support_a_decode(tile: int, evidence: str, confidence: float) -> None:
+    trace = TraceBuilder()
+    for ts in (0, 500):
+        replay = trace.launch(ts, name="hipGraphLaunch")
+        for number in range(40):
+            trace.kernel(TILE.format(tile), ts + 10 + number, 1, replay)
+        trace.kernel("void vllm::reshape_and_cache_flash_kernel<int>()", ts + 60, 1, replay)
+    found = phased(trace)
+    assert found.steps["evidence"].astype(str).tolist() == [evidence] * 2
+    assert found.steps["confidence"].tolist() == pytest.approx([confidence] * 2)
+
+
+def test_tiles_alone_name_no_phase() -> None:
+    only = pd.DataFrame({"step": [0, 1], "phase": "decode", "confidence": 0.55, "word": "gemm_tile"})
+    assert corroborate(votes(("prefill", 0.6, "a")), only)["step"].tolist() == [0, 0]
+
+
 def test_prefill_and_decode_kernels_in_one_step_make_it_mixed() -> None:
     trace = TraceBuilder().frame(f"{RUNNER}(10): execute_model", 0, 100)
     trace.launched("void flashinfer::BatchDecodeWithPagedKVCacheKernel<int>()", launch_ts=5, ts=6, dur=5)
@@ -168,15 +192,34 @@ def test_a_training_capture_has_no_prefill_and_no_decode() -> None:
     assert "training" in [note.code for note in found.quality]
 
 
-def test_the_stage_in_a_file_name_is_weak_evidence() -> None:
+@pytest.mark.parametrize(
+    ("path", "phase", "confidence"),
+    [
+        ("1780000000.5-TP-0-DECODE.trace.json", "decode", 0.8),
+        ("prefill-worker-1780000000.5-TP-0.trace.json", "prefill", 0.9),
+        (
+            "prefill-worker-1780000000.5-TP-0-DECODE.trace.json",
+            "decode",
+            0.8,
+        ),  # the stage says more than the role
+    ],
+)
+def test_the_stage_or_role_in_a_file_name_is_weak_evidence(path: str, phase: str, confidence: float) -> None:
     trace = TraceBuilder().frame("/x/sglang/srt/managers/scheduler.py(1): run_batch", 0, 100)
     trace.launched(GEMM, launch_ts=5, ts=6, dur=1)
-    steps = phased(trace, "1780000000.5-TP-0-DECODE.trace.json").steps
-    assert steps[["phase", "confidence", "evidence"]].astype(object).iloc[0].tolist() == [
-        "decode",
-        0.8,
-        "file_name",
-    ]
+    (step,) = (
+        phased(trace, path).steps[["phase", "confidence", "evidence"]].astype(object).to_numpy().tolist()
+    )
+    assert step == [phase, confidence, "file_name"]
+
+
+def test_sampling_beside_a_forward_span_belongs_to_its_step() -> None:
+    trace = TraceBuilder().annotation("forward_cudagraph", 0, 100).annotation("sampling_logits", 110, 20)
+    trace.launched(GEMM, launch_ts=5, ts=6, dur=1).launched("k", launch_ts=115, ts=116, dur=1)
+    found = phased(trace)
+    assert found.kernels["phase"].astype(str).tolist() == ["decode", "decode"]
+    assert found.kernels["phase_evidence"].astype(str).tolist() == ["engine_span", "post_step"]
+    assert found.steps["engine"].astype(str).tolist() == ["lmdeploy"]
 
 
 def test_an_engine_is_recognised_by_its_frames_before_its_kernels() -> None:

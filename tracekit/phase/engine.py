@@ -1,4 +1,4 @@
-"""Which engine wrote a capture: from frames, op namespaces and kernel names, not from its step texts."""
+"""Which engine wrote a capture: from frames, op namespaces, kernel names and scopes, not from its step texts."""
 
 import re
 
@@ -9,7 +9,7 @@ from tracekit.tables import Capture
 
 
 def recognise(capture: Capture, kernels: pd.DataFrame, rules: tuple[Rule, ...]) -> str | None:
-    """The engine that left most marks of the strongest sort: frames, then ops, then kernel names.
+    """The engine that left most marks of the strongest sort: frames, ops, kernel names, then scopes.
 
     SGLang calls kernels of vLLM, so a weaker sort is asked only where a stronger one is silent.
     """
@@ -18,6 +18,7 @@ def recognise(capture: Capture, kernels: pd.DataFrame, rules: tuple[Rule, ...]) 
         (capture.frames["name"], {rule.engine: rule.pattern for rule in marks}),
         (capture.ops["name"], _patterns(marks, "ops")),
         (kernels["name"], _patterns(marks, "kernels")),
+        (capture.annotations["name"], _scopes(rules)),
     )
     for names, patterns in sorts:
         counts = names.value_counts()
@@ -40,6 +41,10 @@ def how_to_record(rules: tuple[Rule, ...], engine: str | None) -> str:
         known.get(engine)
         or "vLLM >= 0.14 and SGLang >= 0.5.12 annotate every step; elsewhere wrap each forward in record_function"
     )
+
+
+def _scopes(rules: tuple[Rule, ...]) -> dict[str | None, re.Pattern[str]]:
+    return {rule.engine: rule.pattern for rule in rules if rule.kind == "scope"}
 
 
 def _patterns(marks: list[Rule], field: str) -> dict[str | None, re.Pattern[str]]:

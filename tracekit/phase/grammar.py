@@ -7,6 +7,7 @@ Every row has `key`, `kind`, `pattern`, `example` and `source`; the other fields
   read a suffix of key=value counts.
 - `span`: an annotation of one step whose text alone is the phase.
 - `boundary`, `frame`: an annotation, a Python frame, around one step; the phase is found from what is inside.
+- `scope`: an annotation beside steps that states no phase; it names its engine where nothing stronger does.
 - `inner`: an annotation inside a step with a phase of its own (draft, verify).
 - `phase_frame`, `request`: Python frames inside a step that tell its phase, or count its requests.
 - `after`: a Python frame outside its step that belongs to it (sampling).
@@ -44,6 +45,7 @@ KINDS = frozenset(
         "boundary",
         "frame",
         "inner",
+        "scope",
         "phase_frame",
         "request",
         "after",

@@ -100,6 +100,7 @@ def _fill(
             votes.by_file_name(capture.info.path, marks.rules, steps),
         ]
     )
+    cast = votes.corroborate(cast, votes.by_gemm_tile(kernels, found))
     won = votes.combine(cast[~stated[cast["step"].to_numpy(dtype=np.int64)]])
     won = won[won["confidence"] >= LIKELY].reindex(table.index)
     split = won["conflict"].eq(other=True).to_numpy(dtype=bool)

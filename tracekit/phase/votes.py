@@ -24,6 +24,9 @@ SMALL_HINT = 0.7  # hints weaker than this speak only where their kernels hold m
 SMALL_HINT_SHARE = 0.2
 HINT_SHARE = 0.002
 STRONG_HINT = 0.8  # hints at least this strong, for both phases, make a step mixed
+FEW_TOKENS = 32  # a tile side above it serves prefills too: one of 888 tokens was seen to run 64
+TILE_SHARE = 0.5  # of a step's matrix time: the head and the router have few rows in a prefill too
+PRODUCTS = ("gemm", "gemm.quant", "gemv")  # not experts, whose tokens are few in a prefill too
 WHOLE_REPLAYS, WHOLE_SHARE = 2, 0.8  # a decode replays one graph, or two, that hold nearly all of its kernels
 PIECES = 4  # more replays than this are the pieces between eager attention
 PAUSE_NS = 500_000  # an engine that waits for its scheduler; ops of one iteration follow within microseconds
@@ -244,9 +247,29 @@ def decisive_kernels(kernels: pd.DataFrame, step: Ints) -> pd.DataFrame:
     ]
 
 
+def by_gemm_tile(kernels: pd.DataFrame, found: Attribution) -> pd.DataFrame:
+    """Matrix tiles made for few tokens, where they hold most of a step's matrix time.
+
+    They say decode; a large tile says nothing, since a large batch of decodes runs it too. A small product of
+    any other model runs small tiles as well, so the rule speaks only beside others: `corroborate`.
+    """
+    if "tile_tokens" not in kernels:
+        return no_votes()
+    product = (found.how == "inside") & kernels["family"].isin(PRODUCTS).to_numpy(dtype=bool)
+    time = kernels["dur_ns"].to_numpy(dtype=float)[product]
+    small = kernels["tile_tokens"].to_numpy(dtype=float)[product] <= FEW_TOKENS
+    held = pd.DataFrame({"all": time, "small": time * small}).groupby(found.step[product]).sum()
+    return vote(held.index[held["small"] > TILE_SHARE * held["all"]], Phase.DECODE, 0.55, "gemm_tile")
+
+
+def corroborate(votes: pd.DataFrame, weak: pd.DataFrame) -> pd.DataFrame:
+    """The votes, and the weak ones for steps of which others say something."""
+    return gather([votes, weak[weak["step"].isin(votes["step"])]])
+
+
 def by_file_name(path: str, rules: tuple[Rule, ...], steps: Spans) -> pd.DataFrame:
-    """The stage in the name of the file."""
-    reading = read_name(PurePath(path).name, [rule for rule in rules if rule.kind == "file"])
+    """The stage or the worker's role in the name of the file, whatever else it names."""
+    reading = read_name(PurePath(path).name, [rule for rule in rules if rule.kind == "file" and rule.phase])
     if reading is None or reading.phase is None:
         return no_votes()
     return vote(np.arange(len(steps)), reading.phase, reading.confidence, "file_name")
