@@ -102,9 +102,14 @@ def mfu(kernels: pd.DataFrame, wall_ns: float, ceilings: Ceilings) -> float | No
     """Model FLOPs utilisation: sum over dtypes of (useful FLOPs / peak), over wall time [1].
 
     Source: Chowdhery et al., "PaLM", 2022, appendix B, with causal-exact FLOPs and one peak a dtype. A lower
-    bound where some kernels' work is unknown; None where no kernel's is.
+    bound where some kernels' work is unknown; None where no kernel's is known, or no peak that applies is.
     """
-    return _share(compute_ns(kernels, ceilings), wall_ns)
+    return _share(_working_ns(kernels, ceilings), wall_ns)
+
+
+def _working_ns(kernels: pd.DataFrame, ceilings: Ceilings) -> Floats:
+    """compute_ns of the kernels that do operations: one that does none says nothing of a peak."""
+    return np.where(column(kernels, "flops") > 0, compute_ns(kernels, ceilings), np.nan)
 
 
 def mbu(kernels: pd.DataFrame, wall_ns: float, ceilings: Ceilings) -> float | None:
@@ -134,7 +139,7 @@ def step_rates(kernels: pd.DataFrame, steps: pd.DataFrame, ceilings: Ceilings) -
     """
     bandwidth = ceilings.dram.used or float("nan")
     frame = pd.DataFrame({name: column(kernels, name) for name in _SUMS})
-    frame["compute_ns"] = compute_ns(kernels, ceilings)
+    frame["compute_ns"] = _working_ns(kernels, ceilings)
     modelled = _is_modelled_kind(kernels)
     dur = np.where(modelled, column(kernels, "dur_ns"), 0.0)
     frame["all_ns"], frame["known_ns"] = dur, np.where(np.isnan(frame["flops"]), 0.0, dur)
