@@ -1,3 +1,10 @@
+"""MFU and MBU where little is known."""
+
+import pandas as pd
+import pytest
+
+from tracekit.roofline import mfu
+from tracekit.tables.ceilings import Ceilings, Roof
 
 
 def test_without_a_peak_that_applies_mfu_is_unknown_and_not_zero() -> None:
