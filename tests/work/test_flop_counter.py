@@ -71,3 +71,16 @@ def test_difference_convolution_transposed_counts_inputs(work_of: Callable[[str]
     work = work_of("aten::convolution fp32[1,3,4,4] fp32[3,8,3,3] - =[2,2] =[0,0] =[1,1] =True =[0,0] =1")
     assert work.flops == 2 * 216 * 16
     assert work.flops == counted(torch.nn.functional.conv_transpose2d, (1, 3, 4, 4), (3, 8, 3, 3), stride=2)
+
+
+def test_difference_grouped_torch_counts_no_grouped_product(work_of: Callable[[str], OpWork | None]) -> None:
+    if not hasattr(torch, "_grouped_mm"):
+        pytest.skip("needs a PyTorch with grouped products")
+    rows, weights = (torch.zeros(size, dtype=torch.bfloat16) for size in ((96, 64), (4, 64, 32)))
+    offsets = torch.tensor([24, 48, 72, 96], dtype=torch.int32)
+    with flop_counter.FlopCounterMode(display=False) as mode:
+        torch._grouped_mm(rows, weights, offsets)  # noqa: SLF001 - the public name is younger than the op
+    work = work_of("aten::_grouped_mm bf16[96,64] bf16[4,64,32] int32[4]")
+    # Every row meets the 64 x 32 matrix of its group. Some releases run it as products that they do count.
+    assert work.flops == 2 * 96 * 64 * 32
+    assert mode.get_total_flops() in {0, work.flops}
