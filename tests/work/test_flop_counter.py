@@ -79,7 +79,7 @@ def test_difference_grouped_torch_counts_no_grouped_product(work_of: Callable[[s
     rows, weights = (torch.zeros(size, dtype=torch.bfloat16) for size in ((96, 64), (4, 64, 32)))
     offsets = torch.tensor([24, 48, 72, 96], dtype=torch.int32)
     with flop_counter.FlopCounterMode(display=False) as mode:
-        torch._grouped_mm(rows, weights, offsets)  # noqa: SLF001 - the public name is younger than the op
+        torch._grouped_mm(rows, weights, offsets)
     work = work_of("aten::_grouped_mm bf16[96,64] bf16[4,64,32] int32[4]")
     # Every row meets the 64 x 32 matrix of its group. Some releases run it as products that they do count.
     assert work.flops == 2 * 96 * 64 * 32
