@@ -12,6 +12,7 @@ from tracekit.tables import LINKED
 from tracekit.work import Stored, Traits, apply_config, identify, matmul_flops, slope_test, step_sizes, traits
 from tracekit.work.attention import pairs
 from tracekit.work.config import _weight_items
+from tracekit.work.slope import slope_notes
 
 DENSE = ModelConfig("dense", layers=2, hidden=16, intermediate=32, heads=4, kv_heads=2, head_dim=8, vocab=100)
 WORK = ["flops", "dram_bytes", "weight_bytes", "kv_bytes", "bus_bytes"]
@@ -241,18 +242,36 @@ def test_a_head_alone_a_foreign_weight_or_two_presets_name_nothing() -> None:
     assert identify(recorded(*QWEN3_8B), twins) is None
 
 
-def test_the_slope_over_key_tokens_is_the_rate_of_reading_the_cache() -> None:
-    # 128 B of K and V a token (2 layers, 2 heads of 8, bf16: 2·2·2·8·2) at 0.5 ns a token: 256 GB/s.
+def decoding() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Six decode steps of growing length: attention of 100 ns and 0.5 ns a key token, a product that does not grow."""
     decode = steps(*([(1, 1000 * (number + 1))] for number in range(6)))
     frames = [
         kernels(["attn", "gemm"], dur_ns=[int(100 + 0.5 * keys), 700]).assign(step_id=number)
         for number, keys in enumerate(decode["sum_k"])
     ]
-    (fit,) = slope_test(pd.concat(frames), decode, DENSE)
+    return pd.concat(frames), decode
+
+
+def test_the_slope_over_key_tokens_is_the_rate_of_reading_the_cache() -> None:
+    # 128 B of K and V a token (2 layers, 2 heads of 8, bf16: 2·2·2·8·2) at 0.5 ns a token: 256 GB/s.
+    (fit,) = slope_test(*decoding(), DENSE)
     assert (fit.name, fit.steps, fit.proportional) == ("attn", 6, True)
     assert fit.ns_per_token == pytest.approx(0.5)
     assert fit.intercept_ns == pytest.approx(100)
     assert fit.bytes_per_s == pytest.approx(256e9)
+
+
+def test_the_slope_is_said_with_its_fit_and_without_a_model_too() -> None:
+    (note,) = slope_notes(*decoding(), DENSE)
+    assert (note.code, note.count) == ("kv_slope", 6)
+    assert (
+        "0.5 ns more for each key token over 6 decode steps (R² 1.000), so it reads the cache at 256 GB/s"
+        in note.message
+    )
+    (bare,) = slope_notes(*decoding())
+    assert bare.message.endswith("(R² 1.000)")
+    grown, decode = decoding()
+    assert slope_notes(grown[grown.family == "gemm"], decode, DENSE) == []
 
 
 def test_too_few_steps_or_equal_lengths_give_no_slope() -> None:

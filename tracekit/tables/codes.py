@@ -167,6 +167,10 @@ CODES: dict[str, tuple[str, str]] = {
         "the recorded sizes agree with one model preset alone",
         "give --model where it is another model",
     ),
+    "kv_slope": (
+        "attention's time grows with the key tokens of decode steps: the rate of reading the cache, without sizes",
+        "give --model for the rate, where it is not said",
+    ),
     "work_unknown": (
         "kernels whose operations and bytes nothing tells",
         "record shapes, or give --donor or --model: the line says which",

@@ -12,7 +12,7 @@ import pandas as pd
 
 from tracekit.models import ModelConfig
 from tracekit.models.counts import kv_elements_per_token
-from tracekit.tables import Phase
+from tracekit.tables import Phase, QualityNote
 
 Floats = npt.NDArray[np.float64]
 
@@ -84,6 +84,22 @@ def slope_test(
     bytes_per_token = None if config is None else kv_elements_per_token(config) * kv_item
     fits = (_fit(str(name), by_name[name], keys, bytes_per_token) for name in order)
     return [fit for fit in fits if fit is not None]
+
+
+def slope_notes(
+    kernels: pd.DataFrame, steps: pd.DataFrame, config: ModelConfig | None = None, kv_item: float = 2.0
+) -> list[QualityNote]:
+    """What the slope test says of the attention kernel that holds most of the decode steps' time, where it is proportional."""
+    attention = kernels["family"].astype(object).map(lambda family: str(family).startswith("attn"))
+    fit = next(iter(slope_test(kernels[attention.to_numpy(dtype=bool)], steps, config, kv_item)), None)
+    if fit is None or not fit.proportional:
+        return []
+    rate = "" if fit.bytes_per_s is None else f", so it reads the cache at {fit.bytes_per_s / 1e9:.4g} GB/s"
+    text = (
+        f"attention ({fit.name[:60]}) takes {fit.ns_per_token:.3g} ns more for each key token "
+        f"over {fit.steps} decode steps (R² {fit.r_squared:.3f}){rate}"
+    )
+    return [QualityNote("kv_slope", fit.steps, text)]
 
 
 def _fit(name: str, times: pd.DataFrame, keys: pd.Series, bytes_per_token: float | None) -> Slope | None:

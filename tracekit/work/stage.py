@@ -13,6 +13,7 @@ from tracekit.work.identify import Traits, identify, traits
 from tracekit.work.known import unknown_work
 from tracekit.work.replay import graph_donor, lend_to_replays
 from tracekit.work.sequence import lend_from, lend_in_trace
+from tracekit.work.slope import slope_notes
 
 # Below this share of time without work nothing is said of it.
 _QUIET = 0.1
@@ -73,6 +74,8 @@ def find_work(
             notes.append(QualityNote("model_identified", 1, message))
     if used is not None:
         worked = apply_config(worked, steps, used, stored)
+    kept = stored or Stored()
+    notes.extend(slope_notes(worked, steps, used, kept.kv_item or kept.item))
     notes.extend(_missing(worked, used))
     return Worked(worked, used, tuple(notes))
 
