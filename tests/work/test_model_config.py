@@ -144,6 +144,15 @@ def test_experts_read_the_weights_that_are_touched() -> None:
     assert listed(fused.flops) == [2 * 4 * 16 * 24]
 
 
+def test_inputs_of_experts_are_quantised_by_blocks() -> None:
+    # Two tokens of 16: read in bf16, a byte each and 1/32 of a scale written; another kernel of the family is none of them.
+    config = ModelConfig("moe", 1, 16, 0, 4, 2, 8, 100, experts=4, experts_per_token=2, expert_intermediate=8)
+    mxfp8 = "void tensorrt_llm::kernels::quantize_with_block_size<(tensorrt_llm::BlockScaleQuantizationType)2, __nv_bfloat16, 32, true>(int)"
+    filled = apply_config(kernels(["quant"] * 2, name=["scaled_fp8_quant", mxfp8]), steps([(2, 2)]), config)
+    assert listed(filled.flops) == [None, 3 * 2 * 16]
+    assert listed(filled.dram_bytes) == [None, 32 * 2 + 32 + 1]
+
+
 MLA = ModelConfig(
     "mla",
     1,

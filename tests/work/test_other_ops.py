@@ -129,6 +129,10 @@ CASES = [
     ("aten::_grouped_mm bf16[96,64] bf16[4,64,32] int32[4]", 2 * 96 * 64 * 32, (6144 + 8192 + 3072) * 2),
     # Two rows can touch two of four groups at most.
     ("aten::_grouped_mm bf16[2,64] bf16[4,64,32] int32[4]", 2 * 2 * 64 * 32, (128 + 4096 + 64) * 2),
+    # fp8 experts: two rows can touch two of four.
+    ("_C::cutlass_moe_mm bf16[2,32] fp8[2,64] fp8[4,64,32] fp32[2,1] fp32[4,1]", 2 * 2 * 64 * 32, 128 + 2 * 2048 + 128),
+    ("_C::cutlass_moe_mm bf16[2,32] fp8[2,64] fp8[4,32,64]", None, None),
+    ("trtllm::fused_qk_norm_rope bf16[4,128] =4 =2 =2 =16 =1e-6", 7 * 4 * 6 * 16, 2 * 4 * 6 * 16 * 2),
     ("_moe_C::moe_sum bf16[8,4,16] bf16[8,16]", 512, (512 + 128) * 2),
     ("vllm::moe_forward bf16[888,3072] bf16[888,128] -", None, None),
     # Convolutions: 2·N·Co·C/g·k²·out²; ResNet's first layer makes 112 x 112 of 224 x 224.

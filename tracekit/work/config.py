@@ -11,6 +11,7 @@ import pandas as pd
 
 from tracekit.models import ModelConfig
 from tracekit.tables import Kind, WorkSource
+from tracekit.tables.text import matches
 from tracekit.work.dtypes import element_size
 from tracekit.work.known import COLUMNS, fill_work, unknown_work
 from tracekit.work.pieces import Builder, Fusion, Piece, StepSizes
@@ -26,6 +27,9 @@ _WEIGHT_ITEMS = (
     (re.compile(r"fp8|e4m3|e5m2|float8|F8_?F8", re.IGNORECASE), 1.0),
     (re.compile(r"i8816|int8|_i8_|imma", re.IGNORECASE), 1.0),
 )
+# Kernels that quantise the experts' inputs to MXFP8; others of the family serve other layers.
+_MXFP8_INPUTS = re.compile(r"quantize_with_block_size<\(\S*BlockScaleQuantizationType\)2, [^<>]*\b32\b")
+_EXPERT_INPUTS = "quant.experts"
 _PRODUCTS = ("gemm", "gemm.quant", "gemv")
 # Kernels that serve another one's result: no useful operation of their own.
 _SERVING = ("gemm.aux", "attn.combine", "attn.meta", "moe.route")
@@ -122,9 +126,9 @@ def _places(kernels: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
     step = position.reindex(kernels["step_id"].astype("float64")).fillna(-1).to_numpy(dtype=np.int64)
     step = np.where((kernels["kind"].astype(object) == str(Kind.KERNEL)).to_numpy(), step, -1)
     frame = pd.DataFrame({"row": np.arange(len(kernels)), "step": step, "ts_ns": kernels["ts_ns"].to_numpy()})
-    return frame.assign(family=kernels["family"].astype(object).to_numpy()).sort_values(
-        "ts_ns", kind="stable"
-    )
+    family = kernels["family"].astype(object).to_numpy(copy=True)
+    family[matches(kernels["name"], _MXFP8_INPUTS)] = _EXPERT_INPUTS
+    return frame.assign(family=family).sort_values("ts_ns", kind="stable")
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +167,7 @@ def _variants(builder: Builder) -> Iterator[tuple[tuple[str, ...], list[_Variant
     if config.experts:
         joined = (Fusion(experts=both) for both in (False, True))
         yield ("moe.gemm",), [_Variant(list(builder.experts(fusion))) for fusion in joined]
+        yield (_EXPERT_INPUTS,), [_Variant(list(builder.quantised()))]
         yield ("moe.perm",), [_Variant(list(builder.finalise()))]
 
 

@@ -90,6 +90,19 @@ def grouped_mm(call: OpCall) -> OpWork | None:
     return OpWork(flops, float(x.bytes + weights + out * item), x.dtype, x.dtype, weight_bytes=float(weights))
 
 
+@model("_C::cutlass_moe_mm", kind=OpKind.MOE)
+def cutlass_moe_mm(call: OpCall) -> OpWork | None:
+    """`_C::cutlass_moe_mm(out[M, N], a[M, K], b[E, K, N], a_scales, b_scales, ...)`: F = 2MNK; every expert's weights up to M experts."""
+    out, a, b = call.tensor(0), call.tensor(1), call.tensor(2)
+    if out is None or a is None or b is None or (len(out.shape), len(a.shape), len(b.shape)) != (2, 2, 3):
+        return None
+    if a.rows != out.rows or b.shape[1:] != (a.shape[1], out.shape[1]):
+        return None
+    weights = b.bytes * min(b.shape[0], a.rows) / max(1, b.shape[0])
+    flops = 2.0 * out.numel * a.shape[1]
+    return OpWork(flops, a.bytes + weights + out.bytes, a.dtype, a.dtype, weight_bytes=float(weights))
+
+
 def _grouped_sizes(x: tuple[int, ...], w: tuple[int, ...], groups: int) -> tuple[float, int, float] | None:
     """FLOPs, elements of the result, and the share of w that is read."""
     match len(x), len(w):

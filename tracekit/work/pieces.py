@@ -15,6 +15,7 @@ from tracekit.models.config import Latent
 from tracekit.work.elementwise import SILU_AND_MUL
 from tracekit.work.moe import experts_touched_each
 from tracekit.work.norm import FUSED_ADD_RMS, RMS
+from tracekit.work.quant import PER_ELEMENT as QUANTISE
 from tracekit.work.rope import PER_ELEMENT as ROTATION
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -201,6 +202,13 @@ class Builder:
         for layer in range(self.config.layers):
             if self.config.is_moe(layer):
                 yield self._pointwise("finalise", 2.0 * rows * share, rows * (share + 1) * self.item)
+
+    def quantised(self) -> Iterator[Piece]:
+        """Inputs of experts quantised to MXFP8: 3 an element; read, and a byte each and one a block of 32 written."""
+        numel = self.sizes.tokens * self.config.hidden
+        for layer in range(self.config.layers):
+            if self.config.is_moe(layer):
+                yield self._pointwise("quant", QUANTISE * numel, numel * (self.item + 1 + 1 / 32))
 
     def attention(self, *, absorbed: bool = False) -> Iterator[Piece]:
         """Attention of each layer; a windowed one sees at most its window, which is an upper value from sums.

@@ -58,7 +58,7 @@ def apply_rope(call: OpCall) -> OpWork | None:
     return rotary((q, call.tensor(1)), q.shape[0], call.tensor(4), q.shape[2])
 
 
-@model("_C::fused_qk_norm_rope", "vllm::fused_qk_norm_rope", kind=OpKind.ROPE)
+@model("_C::fused_qk_norm_rope", "vllm::fused_qk_norm_rope", "trtllm::fused_qk_norm_rope", kind=OpKind.ROPE)
 def fused_qk_norm_rope(call: OpCall) -> OpWork | None:
     """`_C::fused_qk_norm_rope(qkv[T, (h + 2·hkv)·d], h, hkv, hkv, d, eps, ...)`: RMS 4 and rotation 3 an element of q and k."""
     qkv, heads, keys, dim = call.tensor(0), call.integer(1), call.integer(2), call.integer(4)
