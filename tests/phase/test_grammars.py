@@ -5,7 +5,16 @@ from pathlib import Path
 import pytest
 
 from tracekit.errors import RegistryError
-from tracekit.phase.grammar import COUNTS, FRAME_KINDS, Rule, phase_of_counts, read_name, rules, wants_frame
+from tracekit.phase.grammar import (
+    COUNTS,
+    FRAME_KINDS,
+    Rule,
+    phase_of_counts,
+    rank_of_file,
+    read_name,
+    rules,
+    wants_frame,
+)
 from tracekit.tables import Phase
 
 ANNOTATIONS = tuple(rule for rule in rules() if rule.kind not in FRAME_KINDS | {"file", "engine"})
@@ -110,6 +119,21 @@ def test_generation_with_more_tokens_than_requests(
 
 def test_a_step_without_requests_is_neither_prefill_nor_decode() -> None:
     assert phase_of_counts(dict.fromkeys(COUNTS, 0))[0] is Phase.OTHER
+
+
+@pytest.mark.parametrize(
+    ("name", "rank"),
+    [
+        ("dp0_pp0_tp3_dcp0_ep3_rank3.1780000000000000000.pt.trace.json.gz", 3),
+        ("engine-rank-1.1780000000000000000.pt.trace.json.gz", 1),
+        ("1780000000.5-TP-2-DP-1-EXTEND.trace.json.gz", 2),
+        ("trtllm-trace-1780000000-abcdef01-rank-3.json", 3),
+        ("lmdeploy_profile_1.json.gz", 1),
+        ("trace.json.gz", None),
+    ],
+)
+def test_engines_name_the_rank_in_the_file(name: str, rank: int | None) -> None:
+    assert rank_of_file(name) == rank
 
 
 def test_only_frames_that_a_rule_reads_are_kept() -> None:
