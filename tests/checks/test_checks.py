@@ -7,11 +7,11 @@ import pytest
 from tracebuilder import TraceBuilder
 
 import tracekit
-from tracekit.checks import check_capture, check_steps, sane_times
+from tracekit.checks import check_capture, check_ranks, check_steps, sane_times
 from tracekit.link import link
 from tracekit.readers import read_stream
 from tracekit.readers.source import from_bytes
-from tracekit.tables import GAPS, Capture
+from tracekit.tables import GAPS, Capture, CaptureInfo
 from tracekit.tables.codes import CODES
 
 DAY = 86_400e6
@@ -103,10 +103,17 @@ def test_recorder_options_that_inflate_host_time_are_named() -> None:
     assert codes(trace) == {"recorder_overhead": (2, None)}
 
 
-def test_one_rank_of_many_is_said() -> None:
-    trace = steady()
-    trace.options = {"distributedInfo": {"rank": 1, "world_size": 4}}
-    assert codes(trace) == {"one_rank_of_many": (3, None)}
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [([(1, 4)], 3), ([(0, 2), (1, 2)], 0), ([(0, 3), (2, 3)], 1), ([(None, None)], 0), ([(0, 1)], 0)],
+)
+def test_ranks_that_are_missing_from_a_set_are_counted(
+    given: list[tuple[int | None, int | None]], missing: int
+) -> None:
+    infos = [CaptureInfo("t.json", "kineto", rank=rank, world_size=size) for rank, size in given]
+    assert [(note.code, note.count) for note in check_ranks(infos)] == [("ranks_missing", missing)] * bool(
+        missing
+    )
 
 
 def test_steps_without_kernels_beside_steps_with_some() -> None:

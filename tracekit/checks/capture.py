@@ -1,11 +1,11 @@
 """What a capture lacks or inflates, before any number is made of it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pandas as pd
 
-from tracekit.tables import Capture, Kind, Linked, QualityNote
+from tracekit.tables import Capture, CaptureInfo, Kind, Linked, QualityNote
 from tracekit.tables.calls import GRAPH_LAUNCH, KERNEL_LAUNCH
 from tracekit.tables.text import matches
 
@@ -27,7 +27,6 @@ def check_capture(capture: Capture, linked: Linked) -> list[QualityNote]:
         _backwards,
         _stream_overlap,
         _recorder_overhead,
-        _ranks_missing,
     )
     return [note for check in checks for note in check(capture, linked)]
 
@@ -96,11 +95,13 @@ def _recorder_overhead(capture: Capture, _linked: Linked) -> Iterator[QualityNot
         )
 
 
-def _ranks_missing(capture: Capture, _linked: Linked) -> Iterator[QualityNote]:
-    world = capture.info.world_size
-    if world is not None and world > 1:
-        yield QualityNote(
-            "one_rank_of_many",
-            world - 1,
-            f"this is rank {capture.info.rank} of {world}: the time that collectives wait for the others cannot be told apart",
-        )
+def check_ranks(captures: Sequence[CaptureInfo]) -> list[QualityNote]:
+    """Which ranks of the job are missing from a set of captures, as far as they say how many there are."""
+    known = {info.rank for info in captures if info.rank is not None}
+    world = max((info.world_size or 1 for info in captures), default=1)
+    missing = sorted(set(range(world)) - known)
+    if not known or not missing:
+        return []
+    listed = ", ".join(str(rank) for rank in sorted(known))
+    message = f"of {world} ranks only {listed} {'is' if len(known) == 1 else 'are'} here: the time that collectives wait for the others cannot be told apart"
+    return [QualityNote("ranks_missing", len(missing), message)]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from tracekit.checks import check_steps
+from tracekit.checks import check_ranks, check_steps
 from tracekit.classify import find_findings
 from tracekit.errors import UsageError
 from tracekit.pipeline.loading import Failure, Loaded, assign_roles, load, with_shapes
@@ -69,6 +69,7 @@ def _together(staged: list[tuple[Loaded, Staged]], parts: list[Loaded], failures
         quality.append(_quality(notes, part.capture.info.rank))
         counted += len(stage.kernels)
         stepped += int(stage.steps["step_id"].max()) + 1 if len(stage.steps) else 0
+    quality.append(_quality(check_ranks([part.capture.info for part, _ in staged]), None))
     ceilings = staged[0][1].ceilings if staged else Ceilings()
     all_kernels, all_steps, all_gaps = _stacked(kernels), _stacked(steps), _stacked(gaps)
     findings = find_findings(all_kernels, all_steps, all_gaps, ceilings) if len(all_kernels) else ()

@@ -124,8 +124,8 @@ CODES: dict[str, tuple[str, str]] = {
         "the recorder inflates host time",
         "record times without stacks, shapes and memory; take shapes in a second pass",
     ),
-    "one_rank_of_many": (
-        "one rank of a larger job",
+    "ranks_missing": (
+        "ranks of the job are missing",
         "give the other ranks too: waiting for them cannot be told apart",
     ),
     "steps_without_kernels": (
@@ -216,5 +216,4 @@ CODES: dict[str, tuple[str, str]] = {
         "take DRAM bytes from a single-pass run",
     ),
     "counters_total": ("counters without kernels to join them to", "give the trace of the same run too"),
-    "counters_failed": ("the counters that were given could not be read", "see the errors"),
 }

@@ -27,7 +27,7 @@ class Page:
     @property
     def is_details(self) -> bool:
         """A row a metric, not a row a launch."""
-        return _LONG_FORM <= set(self.header)
+        return set(self.header) >= _LONG_FORM
 
 
 @dataclass(slots=True)
