@@ -121,6 +121,14 @@ def test_without_any_grid_only_names_of_one_grid_are_joined() -> None:
     joined = join_counters(kernels([("gemm", "8,1,1"), ("gemm", "9,1,1"), ADD]), [found], steps())
     assert joined.kernels["dram_bytes_hw"].tolist()[2] == 2
     assert joined.kernels["dram_bytes_hw"][:2].isna().all()
+    bare = join_counters(kernels([("add", None)]), [counters([launch("add", None)], dram(2))], steps())
+    assert by_code(bare.notes)["counters_by_name"] == 1
+
+
+def test_packed_instructions_make_a_lower_bound() -> None:
+    metric = "smsp__sass_thread_inst_executed_ops_fadd2_fmul2_ffma2_pred_on.sum"
+    joined = join_counters(kernels([ADD]), [counters([launch(*ADD)], [{metric: 64.0}])], steps())
+    assert by_code(joined.notes)["counters_packed"] == 1
 
 
 def test_a_dram_pass_and_an_operations_pass_fill_each_others_gaps() -> None:
