@@ -10,7 +10,7 @@ from tracekit.phase.grammar import (
     FRAME_KINDS,
     Rule,
     phase_of_counts,
-    rank_of_file,
+    place_of_file,
     read_name,
     rules,
     wants_frame,
@@ -133,7 +133,7 @@ def test_a_step_without_requests_is_neither_prefill_nor_decode() -> None:
     ],
 )
 def test_engines_name_the_rank_in_the_file(name: str, rank: int | None) -> None:
-    assert rank_of_file(name) == rank
+    assert place_of_file(name).get("rank") == rank
 
 
 def test_only_frames_that_a_rule_reads_are_kept() -> None:

@@ -42,5 +42,7 @@ def test_steady_leaves_out_decode_steps_below_the_median_batch(ramp: str) -> Non
 def test_the_rank_is_read_off_the_file_name(name: str, rank: int | None, tmp_path: Path) -> None:
     trace = TraceBuilder()
     step(trace, 0, 4)
-    kernels = tracekit.analyze([trace.write(tmp_path / name)]).kernels
-    assert kernels["rank"].dropna().tolist() == ([] if rank is None else [rank])
+    result = tracekit.analyze([trace.write(tmp_path / name)])
+    assert result.kernels["rank"].dropna().tolist() == ([] if rank is None else [rank])
+    evidence = result.summary["captures"][0]["evidence"]
+    assert (f"rank{rank}" in evidence) == (rank is not None)

@@ -163,13 +163,17 @@ def read_name(name: str, candidates: Iterable[Rule]) -> Reading | None:
     return None
 
 
-def rank_of_file(name: str, extra: tuple[Path, ...] = ()) -> int | None:
-    """The rank that an engine put into the name of a trace file; None where it names none."""
+def place_of_file(name: str, extra: tuple[Path, ...] = ()) -> dict[str, int]:
+    """The places in the job that an engine put into the name of a trace file: rank, dp, pp, tp, dcp, ep.
+
+    Where it names a tensor-parallel place alone, that is the rank. Empty where it names none.
+    """
     for rule in rules(extra):
         match = rule.pattern.search(name) if rule.kind == "file" else None
-        if match is not None and match.groupdict().get("rank"):
-            return int(match["rank"])
-    return None
+        if match is not None:
+            found = {key: int(text) for key, text in match.groupdict().items() if text is not None}
+            return found if "rank" in found or "tp" not in found else {"rank": found["tp"], **found}
+    return {}
 
 
 def wants_frame(name: str, extra: tuple[Path, ...] = ()) -> bool:

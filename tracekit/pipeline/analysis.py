@@ -34,7 +34,7 @@ def analyze(paths: Sequence[str], options: Options | None = None) -> Result:
     chosen = options or Options()
     loaded, failures = load(paths, chosen)
     parts = assign_roles(loaded)
-    donors = [(part.capture, named(part)) for part in parts if part.role is Role.DONOR]
+    donors = [(part.capture, named(part, chosen)) for part in parts if part.role is Role.DONOR]
     measured = _measured(parts, failures, chosen)
     staged = [(part, run_stages(part, chosen, donors, measured)) for part in with_shapes(parts)]
     if chosen.steady:

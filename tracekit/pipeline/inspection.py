@@ -41,7 +41,7 @@ def error_row(failure: Failure) -> dict[str, str]:
 
 
 def _capture(part: Loaded, options: Options) -> dict[str, Any]:
-    linked = named(part)
+    linked = named(part, options)
     phased = label(linked.kernels, part.capture, linked, options.data)
     match = find_ceilings(part, linked.kernels, options)[1]
     device = next((device for device in part.capture.info.devices if device.name), None)

@@ -9,7 +9,7 @@ from pathlib import Path
 from tracekit.errors import TracekitError, UsageError
 from tracekit.formats import RunManifest
 from tracekit.link import borrow_signatures
-from tracekit.phase import rank_of_file, wants_frame
+from tracekit.phase import place_of_file, wants_frame
 from tracekit.pipeline.options import Options
 from tracekit.readers import cache, read_counters, read_source
 from tracekit.readers.discover import Source, discover
@@ -63,8 +63,8 @@ def load(paths: Sequence[str], options: Options) -> tuple[list[Loaded], list[Fai
                 failures.append(Failure.of(source.label, error))
                 continue
             for capture in captures:
-                ranked = _ranked(capture, source, options)
-                loaded.append(_with_role(source, ranked, given, merged=len(captures) > 1))
+                part = _with_role(source, capture, given, merged=len(captures) > 1)
+                loaded.append(_placed(part, source, options))
     return loaded, failures
 
 
@@ -91,12 +91,16 @@ def _read(source: Source, options: Options, role: Role | None) -> list[Capture]:
     return captures
 
 
-def _ranked(capture: Capture, source: Source, options: Options) -> Capture:
-    """The capture with the rank that its engine put into the file's name, where the file itself names none."""
-    if capture.info.rank is not None:
-        return capture
-    rank = rank_of_file(Path(source.member or source.path).name, options.data)
-    return capture if rank is None else replace(capture, info=replace(capture.info, rank=rank))
+def _placed(part: Loaded, source: Source, options: Options) -> Loaded:
+    """The part with the places in the job that its engine put into the file's name; a rank in the file wins."""
+    place = place_of_file(Path(source.member or source.path).name, options.data)
+    if not place:
+        return part
+    info = part.capture.info
+    rank = place.get("rank") if info.rank is None else info.rank
+    told = " ".join(f"{word}{number}" for word, number in place.items())
+    capture = replace(part.capture, info=replace(info, rank=rank))
+    return replace(part, capture=capture, evidence=f"{part.evidence}; {told} by the file's name")
 
 
 def _with_role(source: Source, capture: Capture, given: Role | None, *, merged: bool) -> Loaded:

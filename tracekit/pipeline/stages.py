@@ -52,10 +52,10 @@ class Staged:
     match: DeviceMatch | None
 
 
-def named(loaded: Loaded) -> Linked:
+def named(loaded: Loaded, options: Options) -> Linked:
     """The capture linked, its kernels with families."""
     linked = link(loaded.capture)
-    return Linked(name_families(linked.kernels), linked.ops, linked.quality)
+    return Linked(name_families(linked.kernels, options.data), linked.ops, linked.quality)
 
 
 def run_stages(
@@ -68,7 +68,7 @@ def run_stages(
     """
     capture = sane_times(loaded.capture)
     loaded = replace(loaded, capture=capture)
-    linked = named(loaded)
+    linked = named(loaded, options)
     phased = label(linked.kernels, capture, linked, options.data)
     ceilings, match = find_ceilings(loaded, linked.kernels, options)
     worked = _work(capture, linked, phased, options, donors)
