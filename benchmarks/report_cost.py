@@ -39,7 +39,9 @@ class Cost:
 
 def orjson_cost(path: Path) -> tuple[int, Cost]:
     """JSON bytes and the cost of decoding them, reading and decompressing left out."""
-    out = subprocess.run([sys.executable, "-c", ORJSON, str(path)], capture_output=True, text=True, check=True)
+    out = subprocess.run(
+        [sys.executable, "-c", ORJSON, str(path)], capture_output=True, text=True, check=True
+    )
     size, wall, cpu = out.stdout.split()
     return int(size), Cost(float(wall), float(cpu), 0)
 
@@ -47,7 +49,18 @@ def orjson_cost(path: Path) -> tuple[int, Cost]:
 def tracekit_cost(path: Path, *options: str) -> Cost:
     """The whole process: start, read, all stages, JSON and Parquet written."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "tracekit", "report", str(path), "-o", folder, "--format", "json,parquet", *options]
+        command = [
+            sys.executable,
+            "-m",
+            "tracekit",
+            "report",
+            str(path),
+            "-o",
+            folder,
+            "--format",
+            "json,parquet",
+            *options,
+        ]
         began = time.perf_counter()
         child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         _, status, usage = os.wait4(child.pid, 0)
@@ -70,19 +83,29 @@ def measure(path: Path, rounds: int, options: tuple[str, ...]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("traces", type=Path, nargs="+")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--cache", action="store_true", help="keep parsed captures: the first round of a trace fills the cache")
+    parser.add_argument(
+        "--cache",
+        action="store_true",
+        help="keep parsed captures: the first round of a trace fills the cache",
+    )
     options = parser.parse_args()
-    print(f"{'trace':28} {'JSON MB':>8} {'disk MB':>8} {'wall x':>8} {'CPU x':>8} {'peak MB':>8}   (x = times orjson.loads of the same bytes)")
+    print(
+        f"{'trace':28} {'JSON MB':>8} {'disk MB':>8} {'wall x':>8} {'CPU x':>8} {'peak MB':>8}   (x = times orjson.loads of the same bytes)"
+    )
     with tempfile.TemporaryDirectory() as cache:
         extra = ("--cache", "--cache-dir", cache) if options.cache else ()
         for path in options.traces:
             if options.cache:
                 tracekit_cost(path, *extra)
             print(measure(path, options.rounds, extra), flush=True)
-    print(f"largest child of this process: {resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e3:.0f} MB")
+    print(
+        f"largest child of this process: {resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e3:.0f} MB"
+    )
 
 
 if __name__ == "__main__":
