@@ -16,6 +16,7 @@ from tracekit.errors import FormatError
 from tracekit.readers.kineto.events import DAMAGE, Event, decode_array, decode_one
 from tracekit.readers.kineto.repair import MENDS, mend
 from tracekit.readers.source import Stream
+from tracekit.readers.spans import object_spans
 from tracekit.tables import QualityNote
 
 BATCH = 8 << 20
@@ -25,8 +26,6 @@ LONGEST_EVENT = 64 << 20
 LONGEST_REPAIR = 1 << 20
 _ARRAY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _NULL_ARRAY = re.compile(rb'"traceEvents"\s*:\s*null')
-# A whole text, a bracket, or the quote of a text that the buffer cuts.
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{}]|"', re.DOTALL)
 _SEPARATOR = re.compile(rb"\}\s*,\s*\{")
 _EVENT_START = re.compile(rb'\{\s*"(?:ph|name|cat|pid|ts)"\s*:')
 _ARRAY_END = re.compile(rb"\}\s*\]\s*(?=,\s*\"|\}\s*\Z|\Z)")
@@ -189,7 +188,7 @@ class Document:
         body = piece.strip().removesuffix(b",")
         if self._understood(body, events, repair=whole):
             return None
-        spans, rest, ended = _spans(piece)
+        spans, rest, ended = object_spans(piece)
         for low, high in spans:
             self.unreadable += not self._understood(piece[low:high], events, repair=True)
         if ended:
@@ -252,25 +251,3 @@ def _try(buffer: bytearray, length: int) -> list[Event] | None:
         return decode_array(b"".join((b"[", memoryview(buffer)[:length], b"]")))
     except DAMAGE:
         return None
-
-
-def _spans(text: bytes) -> tuple[list[tuple[int, int]], int, bool]:
-    """Spans of the objects at the top of an array's inside, where the rest begins, and whether it ended."""
-    spans: list[tuple[int, int]] = []
-    depth = start = rest = 0
-    for token in _TOKEN.finditer(text):
-        mark = token.group()
-        if mark == b'"':
-            break
-        if mark in {b"{", b"["}:
-            if depth == 0:
-                start = token.start()
-            depth += 1
-        elif mark in {b"}", b"]"}:
-            if depth == 0:
-                return spans, token.end(), True
-            depth -= 1
-            if depth == 0:
-                rest = token.end()
-                spans.append((start, rest))
-    return spans, rest, False

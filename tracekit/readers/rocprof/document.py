@@ -16,6 +16,7 @@ import msgspec
 from tracekit.errors import FormatError
 from tracekit.readers.rocprof.records import DAMAGE, DECODERS
 from tracekit.readers.source import Stream
+from tracekit.readers.spans import object_spans
 from tracekit.tables import QualityNote
 
 BATCH = 8 << 20
@@ -28,8 +29,6 @@ _METADATA = re.compile(rb'"metadata"\s*:\s*\{')
 _PID = re.compile(rb'"pid"\s*:\s*(\d{1,10})\b')
 _FIRST_KEY = re.compile(rb'\s*(\{\s*"[^"]{1,64}"\s*:)')
 _ARRAY_END = re.compile(rb"\}(\s*\])\s*[,}]")
-# A whole text, a bracket, or the quote of a text that the buffer cuts.
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{}]|"', re.DOTALL)
 # More than any name of an array, so that a search does not miss one that two blocks share.
 _OVERLAP = 256
 
@@ -114,7 +113,7 @@ class Document:
                 if not self._buffer.startswith(b"{"):
                     return
                 continue
-            spans, rest, over = _spans(self._buffer)
+            spans, rest, over = object_spans(self._buffer)
             yield self._each(decoder, spans)
             del self._buffer[:rest]
             if over or self._ended:
@@ -178,24 +177,3 @@ def _decode(decoder: _Decoder, body: bytearray) -> list[Any] | None:
     except DAMAGE:
         return None
     return records
-
-
-def _spans(text: bytearray) -> tuple[list[tuple[int, int]], int, bool]:
-    """Spans of the objects in an array, where what follows them begins, and whether the array ended."""
-    spans: list[tuple[int, int]] = []
-    depth = start = rest = 0
-    for token in _TOKEN.finditer(text):
-        mark = token.group()
-        if mark == b'"':
-            break
-        if mark in {b"{", b"["}:
-            start = token.start() if depth == 0 else start
-            depth += 1
-        elif mark in {b"}", b"]"}:
-            depth -= 1
-            if depth < 0:
-                return spans, token.end(), True
-            if depth == 0:
-                rest = token.end()
-                spans.append((start, rest))
-    return spans, rest, False
