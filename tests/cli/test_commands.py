@@ -112,6 +112,12 @@ def test_a_missing_file_is_an_error_with_a_next_step(command: str, tmp_path: Pat
     assert [line.split(":")[0].strip() for line in lines] == ["error", "next"]
 
 
+def test_a_report_of_nothing_writes_nothing(tmp_path: Path) -> None:
+    done = tracekit("report", str(tmp_path / "nothing.json"), "-o", str(tmp_path / "report"))
+    assert done.returncode == 1
+    assert not (tmp_path / "report").exists()
+
+
 def test_wrong_usage_exits_with_2(trace: str) -> None:
     assert tracekit("report").returncode == 2
     assert tracekit("nonsense").returncode == 2

@@ -82,7 +82,8 @@ def report(
                 progress=progress,
             ),
         )
-    if output is not None:
+    # Where nothing could be read there is nothing to write: the errors say why.
+    if output is not None and result.captures:
         write_report(result, output, wanted, images=images)
     if as_json:
         emit_json(result.summary)
