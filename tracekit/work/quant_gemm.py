@@ -16,15 +16,10 @@ def scaled_mm(call: OpCall) -> OpWork | None:
     Q = MK + KN + MN + the scales as recorded: 4 B each per tensor, 4(M + N) per row, 1 B a block in mxfp8 and nvfp4.
     A float4 element holds two values, so K is twice what is recorded. Out is bf16 where no type is recorded.
     """
-    a, b = call.tensor(0), call.tensor(1)
-    if (
-        a is None
-        or b is None
-        or len(a.shape) != _MATRIX
-        or len(b.shape) != _MATRIX
-        or a.shape[1] != b.shape[0]
-    ):
+    operands = _operands(call)
+    if operands is None:
         return None
+    a, b = operands
     out = element_size(scalar_type(call.integer(6)) or scalar_type(call.integer(5)) or "bf16")
     extras = [call.tensor(index) for index in (2, 3, 4)]
     return _quantised(a, b, a.shape[0], b.shape[1], a.shape[1] * (2 if a.dtype == "fp4" else 1), out, extras)
@@ -38,18 +33,21 @@ def _quantised(
     return OpWork(2.0 * m * n * k, float(traffic), a.dtype, a.dtype, weight_bytes=float(b.bytes))
 
 
+def _operands(call: OpCall) -> tuple[Tensor, Tensor] | None:
+    """The matrices a[M, K] and b[K, N] that a product begins with; None where they are none."""
+    a, b = call.tensor(0), call.tensor(1)
+    if a is None or b is None or len(a.shape) != _MATRIX or len(b.shape) != _MATRIX:
+        return None
+    return (a, b) if a.shape[1] == b.shape[0] else None
+
+
 @model("aten::_int_mm", kind=OpKind.GEMM)
 def int_mm(call: OpCall) -> OpWork | None:
     """`aten::_int_mm(a[M, K] int8, b[K, N] int8)`: F = 2MNK at the int8 peak; out is int32."""
-    a, b = call.tensor(0), call.tensor(1)
-    if (
-        a is None
-        or b is None
-        or len(a.shape) != _MATRIX
-        or len(b.shape) != _MATRIX
-        or a.shape[1] != b.shape[0]
-    ):
+    operands = _operands(call)
+    if operands is None:
         return None
+    a, b = operands
     return _quantised(a, b, a.shape[0], b.shape[1], a.shape[1], 4, [])
 
 
@@ -96,15 +94,10 @@ def cutlass_fp4_mm(call: OpCall) -> OpWork | None:
 )
 def sgl_scaled_mm(call: OpCall) -> OpWork | None:
     """`sgl_kernel::fp8_scaled_mm(a[M, K], b[K, N], scales_a, scales_b, out_dtype, bias)`: F = 2MNK at the peak of a's type."""
-    a, b = call.tensor(0), call.tensor(1)
-    if (
-        a is None
-        or b is None
-        or len(a.shape) != _MATRIX
-        or len(b.shape) != _MATRIX
-        or a.shape[1] != b.shape[0]
-    ):
+    operands = _operands(call)
+    if operands is None:
         return None
+    a, b = operands
     out = element_size(scalar_type(call.integer(4)) or "bf16")
     return _quantised(a, b, a.shape[0], b.shape[1], a.shape[1], out, [call.tensor(i) for i in (2, 3, 5)])
 
