@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from tracekit.classify.signals import Bools, Floats, column, words
+from tracekit.classify.signals import Bools, Floats, words
 from tracekit.intervals import exclusive, union_length
 from tracekit.tables import LLM_PHASES, GapCause, Kind, Phase
 from tracekit.tables.ceilings import Ceilings
+from tracekit.tables.columns import column
 
 HOST_BOUND = 0.2
 """A step whose device is idle for the host's sake for more than this share of its window is host-bound."""

@@ -7,7 +7,8 @@ shortest duration of one collective over the ranks is its transfer and the rest 
 import numpy as np
 import pandas as pd
 
-from tracekit.classify.signals import column, words
+from tracekit.classify.signals import words
+from tracekit.tables.columns import column
 
 
 def peer_waits(kernels: pd.DataFrame) -> pd.Series:

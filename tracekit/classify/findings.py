@@ -13,9 +13,10 @@ import pandas as pd
 from tracekit.classify import levers
 from tracekit.classify.case import HOST_BOUND, Case, Finding, build_case, exposed_ns, said, top_names
 from tracekit.classify.collectives import peer_waits
-from tracekit.classify.signals import Bools, column, words
+from tracekit.classify.signals import Bools, words
 from tracekit.tables import GapCause, Kind, Phase
 from tracekit.tables.ceilings import Ceilings
+from tracekit.tables.columns import column
 from tracekit.tables.words import Bottleneck
 from tracekit.units import duration, percent
 

@@ -13,6 +13,7 @@ from tracekit.classify.signals import Bools, Floats, Objects, words
 from tracekit.classify.verdict import number
 from tracekit.intervals import Ints, holes
 from tracekit.tables import GAPS, CaptureInfo, GapCause, Kind
+from tracekit.tables.text import matches
 
 _SYNC = r"Synchronize|^(?:cuda|hip)Memcpy(?!\w*Async)"
 _PROFILER = r"(?i)buffer flush|activity buffer|instrumentation|profilerst(?:art|op)"
@@ -167,16 +168,12 @@ def _is_comm(rows: pd.DataFrame) -> Bools:
 
 
 def _to_host(rows: pd.DataFrame) -> Bools:
-    names = pd.Series(words(rows, "name")).astype("category")
-    hits = names.cat.categories.astype(str).str.contains(r"(?i)DtoH|DeviceToHost", regex=True)
-    return np.asarray(np.asarray(hits, dtype=bool)[names.cat.codes.to_numpy()], dtype=bool)
+    return matches(rows["name"], r"(?i)DtoH|DeviceToHost")
 
 
 def _calls(calls: pd.DataFrame, pattern: str) -> _Calls:
     """Host calls whose name matches, in order of end."""
-    names = calls["name"].astype(object)
-    distinct = pd.Series(names.unique(), dtype=object)
-    chosen = calls[names.isin(distinct[distinct.str.contains(pattern, na=False)]).to_numpy(dtype=bool)]
+    chosen = calls[matches(calls["name"], pattern)]
     start = chosen["ts_ns"].to_numpy(dtype=np.int64)
     end = start + chosen["dur_ns"].to_numpy(dtype=np.int64)
     order = np.argsort(end, kind="stable")

@@ -3,8 +3,9 @@
 import numpy as np
 import pandas as pd
 
-from tracekit.classify.signals import column, words
+from tracekit.classify.signals import words
 from tracekit.tables import Kind
+from tracekit.tables.columns import column
 
 QUEUED_NS = 10_000
 """A kernel that waited this long after its launch stood in a queue; less is the launch's own way to the device."""

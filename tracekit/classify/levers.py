@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 
 from tracekit.classify.case import Case, Finding, top_names
-from tracekit.classify.signals import Bools, column, words
+from tracekit.classify.signals import Bools, words
 from tracekit.tables import Kind, Phase
+from tracekit.tables.columns import column
 from tracekit.tables.words import Bottleneck
 from tracekit.units import digits, duration, percent, si
 

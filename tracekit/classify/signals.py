@@ -8,6 +8,7 @@ import pandas as pd
 
 from tracekit.tables.calls import DEVICE_COPY
 from tracekit.tables.ceilings import Ceilings
+from tracekit.tables.columns import column
 from tracekit.tables.text import matches
 from tracekit.tables.words import Kind
 
@@ -83,13 +84,6 @@ class Signals:
     level_pct: dict[str, Floats]
     tensor_pct: Floats
     waves: Floats
-
-
-def column(frame: pd.DataFrame, name: str) -> Floats:
-    """A column as float64, NaN where null or absent."""
-    if name not in frame:
-        return np.full(len(frame), np.nan, dtype=np.float64)
-    return np.asarray(frame[name].to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
 
 
 def words(frame: pd.DataFrame, name: str) -> Objects:

@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 
 from tracekit.classify.case import exposed_ns, own_time
-from tracekit.classify.signals import Bools, Objects, column, words
+from tracekit.classify.signals import Bools, Objects, words
+from tracekit.tables.columns import column
 from tracekit.tables.words import Bottleneck
 
 PARTS = ("idle", "communication", "copy", "overlapped", "unmodelled", "excess", "roof")

@@ -8,7 +8,7 @@ import pandas as pd
 
 from tracekit.compare.sides import Side
 from tracekit.compare.statistics import Floats
-from tracekit.roofline.apply import column
+from tracekit.tables.columns import column
 from tracekit.tables.text import mapped
 
 HOW = ("exact", "normalised", "role", "family", "appeared", "disappeared")

@@ -7,7 +7,7 @@ import pandas as pd
 from tracekit.compare.matching import kernel_groups, kernel_rows
 from tracekit.compare.sides import Side
 from tracekit.report.contract import PhaseRow
-from tracekit.roofline.apply import column
+from tracekit.tables.columns import column
 
 
 @dataclass(frozen=True, slots=True)

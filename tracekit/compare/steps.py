@@ -7,8 +7,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from tracekit.compare.statistics import Floats
-from tracekit.roofline.apply import column
 from tracekit.tables import Phase
+from tracekit.tables.columns import column
 
 KEY = ["phase", "context_tokens", "generation_tokens", "requests", "kv_bucket"]
 _UNFIT = ("partial", "empty", "no_kernels")

@@ -10,8 +10,8 @@ from tracekit.compare.prepare import Prepared
 from tracekit.compare.sides import Run, Side
 from tracekit.compare.text import Block
 from tracekit.report.wording import brief
-from tracekit.roofline.apply import column
 from tracekit.tables import LLM_PHASES
+from tracekit.tables.columns import column
 from tracekit.units import duration
 
 SCHEMA_VERSION = 1

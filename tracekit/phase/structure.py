@@ -13,6 +13,7 @@ from tracekit.phase.shapes import ATTENTION, EAGER_ATTENTION, PACKED_ATTENTION
 from tracekit.phase.windows import GRAPH_LAUNCH
 from tracekit.registry import Row
 from tracekit.tables import Capture, Linked
+from tracekit.tables.text import matches
 
 # Ops that a forward pass begins with, and ops that pick the next token.
 EMBEDDING = re.compile(r"^aten::embedding$")
@@ -107,9 +108,9 @@ def _as_spans(found: list[tuple[int, int, int]]) -> Spans:
 def is_language_model(capture: Capture, kernels: pd.DataFrame) -> bool:
     """Whether anything in a capture speaks of tokens: without that, its steps are not prefill or decode."""
     tokens = (
-        _named(capture.ops["name"], EMBEDDING)
-        | _named(capture.ops["name"], SAMPLING)
-        | _named(capture.ops["name"], PACKED_ATTENTION)
+        matches(capture.ops["name"], EMBEDDING)
+        | matches(capture.ops["name"], SAMPLING)
+        | matches(capture.ops["name"], PACKED_ATTENTION)
     )
     families = kernels["family"].astype("category").cat.remove_unused_categories().cat.categories
     return bool(tokens.any()) or any(str(family).startswith(LANGUAGE_FAMILIES) for family in families)
@@ -117,17 +118,17 @@ def is_language_model(capture: Capture, kernels: pd.DataFrame) -> bool:
 
 def is_serving(ops: pd.DataFrame) -> bool:
     """Whether a serving engine's attention op, over packed requests, was called."""
-    return bool(_named(ops["name"], PACKED_ATTENTION).any())
+    return bool(matches(ops["name"], PACKED_ATTENTION).any())
 
 
 def _per_thread(capture: Capture, ops: pd.DataFrame, kernels: pd.DataFrame) -> dict[int, _Marks]:
     start = ops["ts_ns"].to_numpy(dtype=np.int64)
     end = start + ops["dur_ns"].to_numpy(dtype=np.int64)
     thread = ops["thread"].to_numpy(dtype=np.int64)
-    embedding, sampling = _named(ops["name"], EMBEDDING), _named(ops["name"], SAMPLING)
-    attention, serving = _named(ops["name"], ATTENTION), _named(ops["name"], PACKED_ATTENTION)
+    embedding, sampling = matches(ops["name"], EMBEDDING), matches(ops["name"], SAMPLING)
+    attention, serving = matches(ops["name"], ATTENTION), matches(ops["name"], PACKED_ATTENTION)
     if not attention.any() and embedding.any():
-        attention = _named(ops["name"], EAGER_ATTENTION)
+        attention = matches(ops["name"], EAGER_ATTENTION)
     replays = _large_replays(capture, kernels)
     calls = capture.runtime_calls
     out = {}
@@ -149,17 +150,9 @@ def _per_thread(capture: Capture, ops: pd.DataFrame, kernels: pd.DataFrame) -> d
     return out
 
 
-def _named(names: pd.Series, pattern: re.Pattern[str]) -> Flags:
-    column = names.astype("category").cat
-    hits = np.array([*(bool(pattern.search(str(name))) for name in column.categories), False], dtype=bool)
-    return np.asarray(hits[column.codes.to_numpy()], dtype=bool)
-
-
 def _large_replays(capture: Capture, kernels: pd.DataFrame) -> pd.DataFrame:
     calls = capture.runtime_calls
-    replay = calls.loc[
-        calls["name"].astype("str").str.contains(GRAPH_LAUNCH, regex=True).to_numpy(dtype=bool)
-    ]
+    replay = calls.loc[matches(calls["name"], GRAPH_LAUNCH)]
     from_graph = kernels["from_graph"].fillna(value=False).to_numpy(dtype=bool)
     size = kernels["correlation"][from_graph].value_counts()
     held = replay["correlation"].map(size).fillna(0).to_numpy(dtype=np.int64)

@@ -7,6 +7,7 @@ from tracekit.intervals import Ints
 from tracekit.phase.attribute import Attribution
 from tracekit.phase.hosts import Flags, Spans, locate
 from tracekit.tables import Capture, Kind
+from tracekit.tables.text import matches
 
 KERNEL_LAUNCH = r"Launch(?:Cooperative)?Kernel|ModuleLaunch|GraphLaunch"
 LOST_SHARE = 0.05
@@ -55,7 +56,7 @@ def windows(kernels: pd.DataFrame, found: Attribution, steps: Spans) -> pd.DataF
 def graph_launches(capture: Capture, steps: Spans) -> Ints:
     """Graph replays that each step called, on its own thread."""
     calls = capture.runtime_calls
-    replay = calls["name"].astype("str").str.contains(GRAPH_LAUNCH, regex=True).to_numpy(dtype=bool)
+    replay = matches(calls["name"], GRAPH_LAUNCH)
     thread = calls["thread"].to_numpy(dtype=np.int64)[replay]
     at, _ = locate(steps, thread, calls["ts_ns"].to_numpy(dtype=np.int64)[replay])
     return _tally(at[at >= 0], len(steps))
@@ -67,7 +68,7 @@ def cut_off(capture: Capture, steps: Spans) -> Flags:
     A few launches have no device row in any capture (empty grids, records that were dropped).
     """
     calls = capture.runtime_calls
-    launch = calls["name"].astype("str").str.contains(KERNEL_LAUNCH, regex=True).to_numpy(dtype=bool)
+    launch = matches(calls["name"], KERNEL_LAUNCH)
     ran = calls["correlation"].isin(capture.device_events["correlation"].dropna()).to_numpy(dtype=bool)
     at, _ = locate(
         steps,

@@ -4,9 +4,10 @@ import numpy as np
 import pandas as pd
 
 from tracekit.intervals import exclusive
-from tracekit.roofline.apply import column, compute_ns
+from tracekit.roofline.apply import compute_ns
 from tracekit.tables import Kind
 from tracekit.tables.ceilings import Ceilings
+from tracekit.tables.columns import column
 
 NS = 1e9
 

@@ -19,9 +19,9 @@ from tracekit.errors import CaptureError
 from tracekit.report.accounting import NS
 from tracekit.report.result import Result
 from tracekit.report.whole import write_whole
-from tracekit.roofline.apply import column
 from tracekit.tables import Kind
 from tracekit.tables.ceilings import Ceilings
+from tracekit.tables.columns import column
 
 REDUCED_BYTES = 50_000_000
 """What `reduced` keeps the uncompressed trace under; viewers grow slow from some hundred megabytes."""

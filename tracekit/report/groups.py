@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 
 from tracekit.report.accounting import NS
-from tracekit.roofline.apply import column
 from tracekit.tables.ceilings import Ceilings
+from tracekit.tables.columns import column
 
 BY_NAME = ("name", "phase")
 BY_SHAPE = ("name", "phase", "grid", "_octave_flops", "_octave_bytes")

@@ -27,9 +27,10 @@ from tracekit.report.contract import (
     RoofRow,
     Summary,
 )
-from tracekit.roofline.apply import column, mbu, mfu
+from tracekit.roofline.apply import mbu, mfu
 from tracekit.tables import Bottleneck, HwStatus, Kind, Phase
 from tracekit.tables.ceilings import Ceilings, Roof
+from tracekit.tables.columns import column
 from tracekit.tables.text import matches
 
 

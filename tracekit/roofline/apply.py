@@ -11,6 +11,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from tracekit.tables.ceilings import Ceilings
+from tracekit.tables.columns import column
+from tracekit.tables.text import matches
 
 Floats = npt.NDArray[np.float64]
 
@@ -21,13 +23,6 @@ MIN_COVERAGE = 0.5
 _TO_HOST_LINK = r"(?i)h(?:ost)?\s*(?:to|->)\s*d(?:ev)?|d(?:evice)?\s*(?:to|->)\s*h(?:ost)?"
 _TO_PEER = r"(?i)p(?:eer)?\s*to\s*p(?:eer)?"
 _BOUNDS = pd.Index(["compute", "dram", "link"])
-
-
-def column(frame: pd.DataFrame, name: str) -> Floats:
-    """A column as float64, NaN where null; all NaN where there is no such column."""
-    if name not in frame:
-        return np.full(len(frame), np.nan, dtype=np.float64)
-    return np.asarray(frame[name].to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
 
 
 def roof_per_kernel(kernels: pd.DataFrame, ceilings: Ceilings) -> Floats:
@@ -48,10 +43,8 @@ def link_ns(kernels: pd.DataFrame, ceilings: Ceilings) -> Floats:
     """Least time of each copy over a link [ns]; NaN for what uses no link or whose link is unknown."""
     size = column(kernels, "bytes")
     copies = (kernels["kind"] == "memcpy").to_numpy(dtype=bool)
-    names = kernels["name"].astype(object)
-    distinct = pd.Series(names.unique(), dtype=object)
-    host = names.isin(distinct[distinct.str.contains(_TO_HOST_LINK, na=False)]).to_numpy()
-    peer = names.isin(distinct[distinct.str.contains(_TO_PEER, na=False)]).to_numpy()
+    host = matches(kernels["name"], _TO_HOST_LINK)
+    peer = matches(kernels["name"], _TO_PEER)
     nan = float("nan")
     rate = np.select(
         [copies & host, copies & peer], [ceilings.host_link.used or nan, ceilings.link.used or nan], nan

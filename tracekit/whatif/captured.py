@@ -9,8 +9,8 @@ from tracekit.errors import UnsupportedError, UsageError
 from tracekit.formats import RUN, RunManifest
 from tracekit.models import ModelConfig
 from tracekit.report.result import Result
-from tracekit.roofline.apply import column
 from tracekit.tables import Phase
+from tracekit.tables.columns import column
 from tracekit.whatif.answer import Seen, Target
 from tracekit.whatif.efficiency import observe
 from tracekit.whatif.scenario import PHASES, STORED, Scenario

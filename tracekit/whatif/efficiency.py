@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from tracekit.roofline.apply import column
 from tracekit.tables import Bottleneck
 from tracekit.tables.ceilings import Ceilings
+from tracekit.tables.columns import column
 from tracekit.whatif.floors import GROUPS, Load
 
 LATENCY_S = 3e-6

@@ -8,7 +8,7 @@ import pandas as pd
 from tracekit.report.accounting import NS
 from tracekit.report.html.figure import Figure, Spec, chart, phase_colour, records_of, ticks, tip
 from tracekit.report.result import Result
-from tracekit.roofline.apply import column
+from tracekit.tables.columns import column
 from tracekit.units import digits, duration, percent, plain
 
 MAX_STEPS = 1500
