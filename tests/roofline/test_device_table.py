@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tracekit.errors import RegistryError, UnsupportedError
-from tracekit.roofline import device_ceilings, find_devices, load_devices
+from tracekit.roofline import choose_device, device_ceilings, find_devices, load_devices
 from tracekit.roofline.devices import Device
 
 DEVICES = load_devices()
@@ -145,6 +145,28 @@ def test_find_gives_all_rows_that_a_short_name_means() -> None:
     }  # fmt: skip
     assert [d.key for d in find_devices("NVIDIA H200", DEVICES)] == ["h200-sxm"]
     assert len(find_devices("AMD Instinct MI250X / MI250", DEVICES)) == 2
+
+
+def test_a_short_name_is_the_common_part_and_the_note_lists_the_others() -> None:
+    row, note = choose_device("h100", DEVICES)
+    assert row.key == "h100-sxm5-80gb"
+    assert {d.key for d in find_devices("H100", DEVICES)} == {
+        "h100-sxm5-80gb", "h100-sxm-96gb", "h100-pcie", "h100-nvl",
+    }  # fmt: skip
+    assert "h100-sxm-96gb" in note
+    assert choose_device("h100 sxm", DEVICES) == (row, "")
+    assert choose_device("a100", DEVICES)[0].key == "a100-sxm4-80gb"
+
+
+def test_a_drivers_own_string_is_that_part_alone() -> None:
+    # Public traces report the bare name for the part of 102 GB, whose bandwidth is another one.
+    assert [d.key for d in find_devices("NVIDIA H100", DEVICES)] == ["h100-sxm-96gb"]
+
+
+def test_several_parts_of_which_none_is_the_common_one_are_refused_with_their_keys() -> None:
+    with pytest.raises(UnsupportedError) as error:
+        choose_device("AMD Instinct MI250X / MI250", DEVICES)
+    assert "mi250" in error.value.hint
 
 
 def test_find_names_near_rows_for_a_typing_error() -> None:

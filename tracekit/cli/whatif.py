@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tracekit.cli.options import Data, Dram, Json, Peak, choices, reading
-from tracekit.errors import CaptureError, UnsupportedError, UsageError
+from tracekit.errors import CaptureError, UsageError
 
 if TYPE_CHECKING:
     from tracekit.pipeline import Options
@@ -144,7 +144,7 @@ def _capacity(name: str | None, data: tuple[Path, ...]) -> float | None:
 
 
 def _target(device: str | None, options: "Options", seen: "Seen | None") -> "Target":
-    from tracekit.roofline import device_ceilings, find_devices, load_devices, with_given
+    from tracekit.roofline import choose_device, device_ceilings, load_devices, with_given
     from tracekit.tables.ceilings import Ceilings
     from tracekit.whatif.answer import Target
 
@@ -156,11 +156,6 @@ def _target(device: str | None, options: "Options", seen: "Seen | None") -> "Tar
                 "whatif needs --device", hint="or --peak and --dram; `tracekit devices` lists devices"
             )
         return Target(with_given(Ceilings(), options.peaks, options.dram))
-    found = find_devices(device, load_devices(options.data))
-    if len(found) != 1:
-        keys = ", ".join(row.key for row in found)
-        raise UnsupportedError(f"--device {device!r} names {len(found)} devices", hint=f"one of {keys}")
-    return Target(
-        with_given(device_ceilings(found[0]), options.peaks, options.dram),
-        _capacity(found[0].name, options.data),
-    )
+    row, note = choose_device(device, load_devices(options.data))
+    ceilings = replace(device_ceilings(row), notes=(note,) if note else ())
+    return Target(with_given(ceilings, options.peaks, options.dram), _capacity(row.name, options.data))

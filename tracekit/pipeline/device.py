@@ -1,8 +1,9 @@
 """Which device a capture is of, and what that device can do at most."""
 
+from dataclasses import replace
+
 import pandas as pd
 
-from tracekit.errors import UnsupportedError
 from tracekit.formats import CEILINGS, RUN, MeasuredCeilings, RunManifest
 from tracekit.link import is_cpu_only
 from tracekit.pipeline.calibration import find_calibration
@@ -11,8 +12,8 @@ from tracekit.pipeline.options import Options
 from tracekit.roofline import (
     Device,
     DeviceMatch,
+    choose_device,
     device_ceilings,
-    find_devices,
     load_devices,
     match_device,
     pick_device,
@@ -35,7 +36,8 @@ def find_ceilings(
     match = None if is_cpu_only(loaded.capture) else _match(loaded, kernels, table)
     ceilings = Ceilings() if match is None or match.row is None else device_ceilings(match.row)
     if options.device is not None:
-        ceilings = device_ceilings(_named_device(options.device, table))
+        row, note = choose_device(options.device, table)
+        ceilings = replace(device_ceilings(row), notes=(note,) if note else ())
     if loaded.run is not None and (loaded.run / CEILINGS).is_file():
         ceilings = with_calibration(ceilings, MeasuredCeilings.read(loaded.run))
     elif options.device is None and (kept := _kept(loaded, kernels)) is not None:
@@ -68,22 +70,12 @@ def _match(loaded: Loaded, kernels: pd.DataFrame, table: tuple[Device, ...]) -> 
     return match_device(properties, table)
 
 
-def _named_device(name: str, table: tuple[Device, ...]) -> Device:
-    found = find_devices(name, table)
-    if len(found) != 1:
-        names = ", ".join(device.name for device in found[:6]) or "none"
-        raise UnsupportedError(
-            f"--device {name!r} names {len(found)} devices",
-            hint=f"found: {names}; `tracekit devices` lists all",
-        )
-    return found[0]
-
-
 def device_notes(match: DeviceMatch | None, ceilings: Ceilings) -> list[QualityNote]:
     """What a reader must know of the device and its ceilings."""
     found = []
     if match is not None and match.note:
         found.append(QualityNote("device", 1, match.note))
+    found += [QualityNote("device", 1, note) for note in ceilings.notes]
     if ceilings.dram.used is None:
         found.append(
             QualityNote(

@@ -10,7 +10,7 @@ from tracekit.roofline.ceilings import (
     with_given,
     with_measured,
 )
-from tracekit.roofline.devices import Device, DeviceMatch, find_devices, load_devices
+from tracekit.roofline.devices import Device, DeviceMatch, choose_device, find_devices, load_devices
 from tracekit.roofline.matching import match_device, pick_device
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Device",
     "DeviceMatch",
     "apply_roofs",
+    "choose_device",
     "device_ceilings",
     "find_devices",
     "load_devices",

@@ -36,6 +36,7 @@ class Device:
         name: Name for people.
         names: Strings that drivers report for it.
         aliases: Other spellings.
+        common_for: Short names by which people mean this row, where several rows could be meant.
         vendor: nvidia, amd or intel.
         arch: Architecture.
         capability: Compute capability (major, minor), of ROCm devices as ROCm reports it.
@@ -63,6 +64,7 @@ class Device:
     name: str
     names: tuple[str, ...]
     aliases: tuple[str, ...]
+    common_for: tuple[str, ...]
     vendor: str
     arch: str
     capability: tuple[int, int] | None
@@ -132,6 +134,7 @@ def _device(row: Row) -> Device:
         name=row.text("device"),
         names=row.texts("names"),
         aliases=row.texts("aliases"),
+        common_for=row.texts("common_for"),
         vendor=row.text("vendor"),
         arch=row.text("arch"),
         capability=_capability(target),
@@ -197,17 +200,25 @@ def plain_name(name: str) -> str:
 
 
 def find_devices(text: str, table: Iterable[Device]) -> tuple[Device, ...]:
-    """The rows that a user means: by key, name or alias; else those whose name holds the text.
+    """The rows that a user means: by key or by a driver's own string; else by name or alias; else by a part of one.
+
+    A short name that a row is `common_for` means that row first, and all others whose names begin with it: a driver
+    may report the same short name for a rarer part.
 
     Raises:
         UnsupportedError: No row does; the hint gives near names.
     """
     table = tuple(table)
+    if exact := tuple(row for row in table if text == row.key or text in row.names):
+        return exact
     plain = plain_name(text)
     spelled = {
         row.key: {plain_name(n) for n in (row.key, row.name, *row.names, *row.aliases)} for row in table
     }
-    whole = tuple(row for row in table if text == row.key or plain in spelled[row.key])
+    if common := tuple(row for row in table if plain in row.common_for):
+        kin = (row for row in table if any(n.startswith(plain) for n in spelled[row.key]))
+        return (*common, *(row for row in kin if row not in common))
+    whole = tuple(row for row in table if plain in spelled[row.key])
     found = whole or tuple(row for row in table if plain and any(plain in n for n in spelled[row.key]))
     if found:
         return found
@@ -215,3 +226,20 @@ def find_devices(text: str, table: Iterable[Device]) -> tuple[Device, ...]:
     keys = [row.key for row in table if plain_name(row.key) in near]
     hint = f"near: {', '.join(keys)}" if keys else "`tracekit devices` lists all"
     raise UnsupportedError(f"no device is named {text!r}", hint=hint)
+
+
+def choose_device(text: str, table: Iterable[Device]) -> tuple[Device, str]:
+    """The one row that a user means by a name, and a note that lists what else it could mean; empty if nothing.
+
+    Raises:
+        UnsupportedError: No row is meant, or several are and none of them is `common_for` the name.
+    """
+    first, *others = find_devices(text, table)
+    if not others:
+        return first, ""
+    rest = ", ".join(row.key for row in others)
+    if plain_name(text) not in first.common_for:
+        raise UnsupportedError(
+            f"--device {text!r} names {1 + len(others)} devices", hint=f"one of {first.key}, {rest}"
+        )
+    return first, f"{text!r} is taken to be {first.name}; it could also mean {rest}"

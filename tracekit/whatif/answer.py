@@ -322,6 +322,7 @@ def assumptions(scenario: Scenario, target: Target, seen: Seen | None) -> list[s
     """What the figures rest on."""
     ceilings = target.ceilings
     found = [
+        *ceilings.notes,
         f"ceilings of {ceilings.device or 'the given rates'}: dense rates, {'measured' if ceilings.dram.is_measured else 'of the data sheet'}",
         "floor: each piece of the model at its nearer roof, weights and cache read once, activations kept on the chip",
         f"weights in {scenario.weight_dtype}, output head and embedding in {scenario.dtype}, cache in {scenario.kv_dtype}",
