@@ -104,7 +104,7 @@ class Counting:
             files.append(FileRecord(target.name, "counters"))
             notes.append(
                 f"counters ({target.name}): set {self.chosen.key} on {self.chip.key}, Nsight Compute {self.version}, "
-                f"{count} launches, about {run.passes} passes each, cache control {run.cache_control}, clock control none, eager"
+                f"{count} launches, about {run.passes} passes each, cache control {run.cache_control}, clock control none, kernel replay, eager"
             )
         return Collected(tuple(files), tuple(notes))
 

@@ -98,7 +98,7 @@ def test_each_run_of_the_set_leaves_a_table_and_says_how_it_was_made(ncu: Path, 
     assert [record.name for record in done.files] == ["counters-dram.csv", "counters-ops.csv"]
     assert progress.done == {"counters: dram": 2, "counters: ops": 2}
     assert "1 launches, about 1 passes each, cache control none" in done.notes[0]
-    assert "cache control all" in done.notes[1]
+    assert "cache control all, clock control none, kernel replay, eager" in done.notes[1]
     text = (tmp_path / "counters-dram.csv").read_text()
     assert "dram__bytes.sum" in text
     assert "secret-host" not in text

@@ -132,6 +132,70 @@ def test_a_phase_says_how_far_measured_traffic_is_from_the_least(trace: Path, tm
     counters = result.overview.phases[0].counters
     assert counters is not None
     assert (counters.time_share, counters.dram_over_least, counters.l2_hit) == (1, 2, 0.75)
-    line = "counters of 100 % of the time, 25.2 MB from and to DRAM, 2.00 times the least that the model needs, 75.0 % of L2 sectors found there"
+    assert (counters.least_bytes, counters.moved_bytes) == (12_582_912, 25_165_824)
+    assert (counters.status, counters.joined) == ({"measured": 1}, {"stream": 1})
+    line = "counters of 100 % of the time; 25.2 MB of DRAM traffic where the model needs 12.6 MB: re-read factor 2.00; 75.0 % of L2 sectors found there; joined by same name, grid and occurrence on the stream 100 %"
     assert wording.counted(result.overview.phases[0]) == line
     assert wording.counted(analyze([str(trace)]).overview.phases[0]) is None
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> tuple[str, str]:
+    """A product whose launches were measured, a copy whose counter this chip lacks, and a sum that nobody asked for."""
+    builder = TraceBuilder(options={"record_shapes": 1})
+    builder.op("aten::mm", 10, 20, dims=[[1024, 1024], [1024, 1024]], types=["float", "float"])
+    for number, name in enumerate(("gemm", "copies", "sums")):
+        builder.launched(name, 12 + number, 40 + 100 * number, 100, grid=[64, 1, 1], block=[128, 1, 1])
+    path = tmp_path / "trace.json"
+    path.write_bytes(builder.text())
+    cells = {"dram__bytes.sum": ("byte", "25165824"), "lts__t_bytes.sum": ("byte", "50331648")}
+    cells |= {"lts__t_sector_hit_rate.pct": ("%", "75")}
+    lacking = {name: (unit, "n/a") for name, (unit, _) in cells.items()}
+    lines = table(cells).splitlines(keepends=True) + table(lacking, "copies").splitlines(keepends=True)[2:]
+    return str(path), written(tmp_path, "".join(lines))
+
+
+def test_every_rendering_shows_measured_beside_modelled_with_its_status(
+    three: tuple[str, str], tmp_path: Path
+) -> None:
+    path, counters = three
+    folder = tmp_path / "report"
+    done = CliRunner().invoke(app, ["report", path, "--counters", counters, "-o", str(folder)])
+    assert done.exit_code == 0
+    screen = " ".join(done.stdout.split())
+    # Of three kernels of equal time one was measured: 24 MiB where three matrices of 4 MiB are the least.
+    assert "counters of 33.3 % of the time" in screen
+    assert "not available on this chip 33.3 %" in screen
+    assert "gemm unknown 12.6MB 25.2MB 2.00x - 75% stream" in screen
+    assert "DRAM rates use measured bytes" in screen
+    markdown = (folder / "report.md").read_text()
+    rows = {line.split(" | ")[0].strip("| "): line for line in markdown.splitlines() if line.startswith("| ")}
+    assert rows["gemm"].endswith("| 25.2 MB | 2.00x | 75% |")
+    assert rows["copies"].endswith("| not available on this chip | - | - |")
+    assert rows["sums"].endswith("| not collected | - | - |")
+    page = (folder / "report.html").read_text()
+    text = page[page.index("<h3>Measured beside modelled") : page.index("<h3>All kernels")]
+    for part in (
+        "12.6 MB",
+        "25.2 MB",
+        "2.00x",
+        "75.0 %",
+        "not available on this chip 33.3 %",
+        "given with --counters; the file does not say its clock and cache control",
+    ):
+        assert part in text
+    found = json.loads(page[page.index('id="data">') + len('id="data">') : page.index("</script>")])
+    shown = [(row["name"], row["status"], row["reread"], row["joined"]) for row in found["kernels"]["rows"]]
+    assert shown == [
+        ("gemm", "measured", 2, "stream"),
+        ("copies", "unsupported", None, "stream"),
+        ("sums", "not_collected", None, None),
+    ]
+
+
+def test_without_counters_nothing_is_said_of_them(three: tuple[str, str], tmp_path: Path) -> None:
+    folder = tmp_path / "report"
+    done = CliRunner().invoke(app, ["report", three[0], "-o", str(folder)])
+    assert "Measured" not in done.stdout
+    assert "Re-read" not in (folder / "report.md").read_text()
+    assert "Measured beside modelled" not in (folder / "report.html").read_text()

@@ -105,14 +105,23 @@ def _placed(part: Loaded, source: Source, options: Options) -> Loaded:
 
 def _with_role(source: Source, capture: Capture, given: Role | None, *, merged: bool) -> Loaded:
     if given is not None:
-        return Loaded(capture, given, f"given with --{given}")
+        return Loaded(capture, given, f"given with --{given}{_collected(capture)}")
     if source.role is not None:
         return Loaded(capture, source.role, _in_manifest(source), source.run)
     if capture.counters is not None and not len(capture.ops) and not len(capture.device_events):
-        return Loaded(capture, Role.COUNTERS, "holds hardware counters alone")
+        return Loaded(capture, Role.COUNTERS, f"holds hardware counters alone{_collected(capture)}")
     if merged:
         return Loaded(capture, Role.RANK, "rank label on the process ids")
     return Loaded(capture, Role.TIMING, "the only capture")
+
+
+def _collected(capture: Capture) -> str:
+    """How the counters of a file were collected, as far as it says; a reader must know which caches were flushed."""
+    if capture.counters is None:
+        return ""
+    passes = capture.counters.options.get("passes")
+    told = f"; at most {passes} passes a launch" if passes else ""
+    return f"{told}; the file does not say its clock and cache control"
 
 
 def _in_manifest(source: Source) -> str:

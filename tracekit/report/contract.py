@@ -64,13 +64,34 @@ class CountersRow(Struct, frozen=True):
     """What hardware counters say of a phase, beside what the model says is the least."""
 
     time_share: Annotated[float, Meta(description="Share of time_ns whose kernels have counters.")]
+    least_bytes: Annotated[
+        float | None,
+        Meta(description="Modelled minimum of the kernels whose bytes were measured too [byte]."),
+    ]
+    moved_bytes: Annotated[float | None, Meta(description="Measured DRAM bytes of the same kernels [byte].")]
     dram_over_least: Annotated[
         float | None,
         Meta(
-            description="Measured over modelled DRAM bytes of the kernels that have both: above 1, operands are read again; below, caches held some."
+            description="moved_bytes over least_bytes: above 1, operands are read again; below, caches held some."
+        ),
+    ]
+    flops_over_model: Annotated[
+        float | None,
+        Meta(
+            description="Counted over modelled operations of the kernels that have both: above 1, tiles were padded or work was done that is not useful."
         ),
     ]
     l2_hit: Annotated[float | None, Meta(description="Share of L2 sectors found there, mean by L2 traffic.")]
+    status: Annotated[
+        dict[str, float],
+        Meta(description="Shares of time_ns by hw_status: measured, not_collected, unsupported, failed."),
+    ]
+    joined: Annotated[
+        dict[str, float],
+        Meta(
+            description="How counters found their kernels: shares of the joined time by range, place, stream, mean, in order of trust."
+        ),
+    ]
 
 
 class PhaseRow(Struct, frozen=True):

@@ -4,6 +4,8 @@ import numpy as np
 import pandas as pd
 
 from tracekit.report.accounting import NS
+from tracekit.report.counted import SUMS as COUNTED
+from tracekit.report.counted import with_factors
 from tracekit.tables.ceilings import Ceilings
 from tracekit.tables.columns import column
 
@@ -27,6 +29,8 @@ _OF_LONGEST = (
     "dram_bytes_source",
     "peak",
     "flags",
+    "hw_status",
+    "hw_level",
 )
 
 
@@ -41,11 +45,13 @@ def grouped(rows: pd.DataFrame, ceilings: Ceilings, by: tuple[str, ...] = BY_NAM
     Returns:
         The columns of `by` that the input has; sums own_ns, dur_ns, known_dur_ns [ns], known work, excess_ns;
         count; share of all exclusive time; rates, intensity and shares of the compute and DRAM roofs, which are
-        sums of work over sums of duration of the kernels whose work is known; and, from the class that holds
-        most of the group's time, the bottleneck with its evidence, as its longest kernel has it.
+        sums of work over sums of duration of the kernels whose work is known; where there are counters, the sums
+        and factors of `counted`; and, from the class that holds most of the group's time, the bottleneck with its
+        evidence, as its longest kernel has it.
     """
     kept = [name for name in dict.fromkeys((*by, *_OF_LONGEST)) if name in rows]
-    frame = rows[[*kept, *_SUMS, *(name for name in _KNOWN if name in rows)]].assign(
+    known = [*_KNOWN, *(name for name in COUNTED if name in rows)]
+    frame = rows[[*kept, *_SUMS, *(name for name in known if name in rows)]].assign(
         _octave_flops=_half_octaves(rows, "flops"),
         _octave_bytes=_half_octaves(rows, "dram_bytes"),
         excess_ns=column(rows, "excess_ns"),
@@ -53,13 +59,15 @@ def grouped(rows: pd.DataFrame, ceilings: Ceilings, by: tuple[str, ...] = BY_NAM
     # By number: a key with nulls in it (an op has no grid) would not find itself in a join.
     frame["_group"] = frame.groupby(list(by), observed=True, dropna=False, sort=False).ngroup()
     groups = frame.groupby("_group")
-    sums = groups[[*_SUMS]].sum().join(groups[[*_KNOWN]].sum(min_count=1), validate="1:1")
+    sums = groups[[*_SUMS]].sum().join(groups[known].sum(min_count=1), validate="1:1")
     sums["count"] = groups.size()
     longest = frame.loc[_leaders(frame)].set_index("_group")[kept]
     out = longest.join(sums, validate="1:1")
     whole = float(out["own_ns"].sum())
     out["share"] = out["own_ns"] / whole if whole else 0.0
-    return _with_rates(out, ceilings).sort_values("own_ns", ascending=False, kind="stable", ignore_index=True)
+    return with_factors(_with_rates(out, ceilings)).sort_values(
+        "own_ns", ascending=False, kind="stable", ignore_index=True
+    )
 
 
 def _with_rates(out: pd.DataFrame, ceilings: Ceilings) -> pd.DataFrame:

@@ -1,6 +1,7 @@
 """The report for a pull request: at most `MAX_LINES` lines of GitHub Markdown."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import Any
 
 from tracekit.report import wording
 from tracekit.report.contract import Summary
@@ -45,7 +46,7 @@ def _lines(result: Result, artefacts: tuple[str, ...]) -> Iterator[str]:
     yield from _section("### Top kernels", [*_kernels(result)])
     yield from _section("", [f"![Roofline]({name})" for name in artefacts if name.endswith(".png")])
     yield ""
-    yield "FLOPs are useful work; bytes are minimum traffic, a lower bound. Percentages of a roof are of the one named."
+    yield wording.note(summary)
     if artefacts:
         yield f"Artefacts: {', '.join(f'[{escape(name)}]({name})' for name in artefacts)}"
 
@@ -114,8 +115,12 @@ def _kernels(result: Result) -> Iterator[str]:
     top = result.by_name.head(_TOP_KERNELS)
     if top.empty:
         return
-    yield _row("Kernel", "Phase", "Time", "Calls", "FLOP/s", "DRAM", "FLOP/byte", "Bottleneck", "Of roof")
-    yield _row("---", "---", "--:", "--:", "--:", "--:", "--:", "---", "--:")
+    measured = ("Measured DRAM", "Re-read", "L2 hits") if "counted_ns" in top else ()
+    yield _row(
+        *("Kernel", "Phase", "Time", "Calls", "FLOP/s", "DRAM", "FLOP/byte", "Bottleneck", "Of roof"),
+        *measured,
+    )
+    yield _row("---", "---", "--:", "--:", "--:", "--:", "--:", "---", "--:", *("--:" for _ in measured))
     share = top[["s_compute", "s_dram"]].max(axis=1)
     for row, reached in zip(top.to_dict("records"), share, strict=True):
         yield _row(
@@ -128,4 +133,12 @@ def _kernels(result: Result) -> Iterator[str]:
             wording.intensity(row["arithmetic_intensity"]).removesuffix(" FLOP/B"),
             f"{row['bottleneck']} ({row['bottleneck_confidence']:.2f})",
             brief(reached),
+            *(_measured(row) if measured else ()),
         )
+
+
+def _measured(row: Mapping[Hashable, Any]) -> tuple[str, ...]:
+    """What counters say of a group of kernels; the status where they say nothing."""
+    if not row["counted_ns"]:
+        return (wording.status(str(row["hw_status"])), "-", "-")
+    return (si(row["moved_bytes"], "B"), wording.factor(row["over_least"]), brief(row["l2_hit"]))

@@ -10,6 +10,7 @@ import pandas as pd
 
 from tracekit.report.accounting import accounted
 from tracekit.report.contract import CaptureUsed, DeviceUsed, Summary
+from tracekit.report.counted import with_counted
 from tracekit.report.groups import BY_NAME, BY_SHAPE, grouped
 from tracekit.report.summary import summarise
 from tracekit.tables import KERNELS
@@ -105,9 +106,10 @@ class Result:
 
     @cached_property
     def rows(self) -> pd.DataFrame:
-        """Kernels with exclusive time and known work, as `accounting.accounted` gives them."""
+        """Kernels with exclusive time and known work, as `accounted` and `with_counted` give them."""
         # Where nothing could be read there are no columns either.
-        return accounted(self.all_kernels if len(self.all_kernels) else KERNELS.empty(), self.ceilings)
+        kernels = self.all_kernels if len(self.all_kernels) else KERNELS.empty()
+        return with_counted(accounted(kernels, self.ceilings))
 
     @cached_property
     def by_name(self) -> pd.DataFrame:

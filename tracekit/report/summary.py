@@ -16,7 +16,6 @@ from tracekit.report.accounting import NS, ratio, shares, total
 from tracekit.report.contract import (
     SCHEMA_VERSION,
     CaptureUsed,
-    CountersRow,
     Coverage,
     DeviceUsed,
     ErrorRow,
@@ -27,10 +26,10 @@ from tracekit.report.contract import (
     RoofRow,
     Summary,
 )
+from tracekit.report.counted import counters_row
 from tracekit.roofline.apply import mbu, mfu
-from tracekit.tables import Bottleneck, HwStatus, Kind, Phase
+from tracekit.tables import Bottleneck, Kind, Phase
 from tracekit.tables.ceilings import Ceilings, Roof
-from tracekit.tables.columns import column
 from tracekit.tables.text import matches
 
 
@@ -155,22 +154,7 @@ def _phase(
         evidence=shares(part["phase_evidence"], part["own_ns"]),
         work_sources=shares(part["flops_source"], part["own_ns"]),
         apportioned=_apportioned(phase, part, time),
-        counters=_counters(part),
-    )
-
-
-def _counters(part: pd.DataFrame) -> CountersRow | None:
-    """What was measured of a phase's kernels; None where nothing was."""
-    measured = part["hw_status"] == HwStatus.MEASURED
-    if not measured.any():
-        return None
-    least, moved = column(part, "dram_bytes"), column(part, "dram_bytes_hw")
-    hits, asked = column(part, "hw_l2_hit_pct") / 100, column(part, "hw_l2_bytes")
-    both, known = ~np.isnan(least) & ~np.isnan(moved), ~np.isnan(hits) & ~np.isnan(asked)
-    return CountersRow(
-        time_share=_share_of(measured, part["own_ns"]) or 0.0,
-        dram_over_least=ratio(float(moved[both].sum()), float(least[both].sum())),
-        l2_hit=ratio(float((hits * asked)[known].sum()), float(asked[known].sum())),
+        counters=counters_row(part),
     )
 
 

@@ -21,6 +21,7 @@ _TOP_FINDINGS = 5
 _TOP_WARNINGS = 6
 _NAME_WIDTH = 20
 _OTHER_COLUMNS = 53
+_OTHER_COUNTED = 60
 _LEAST_CONFIDENCE = 0.5
 _TEMPLATE = "at::native::"
 
@@ -75,11 +76,11 @@ def _parts(result: Result, width: int) -> Iterator[Any]:
             yield _line("", counted)
     yield Text("")
     yield _kernels(result, width)
+    if "counted_ns" in result.by_name and (result.by_name["counted_ns"] > 0).any():
+        yield Text("")
+        yield _counted(result, width)
     yield _line("Coverage", f"{wording.coverage_line(summary)} (shares of kernel time)")
-    yield _line(
-        "Note",
-        "FLOPs are useful work; bytes are minimum traffic, a lower bound. Percentages of a roof are of the one named; ? marks a bottleneck told with little confidence.",
-    )
+    yield _line("Note", f"{wording.note(summary)} ? marks a bottleneck told with little confidence.")
     yield from _findings(summary)
 
 
@@ -162,6 +163,28 @@ def _kernels(result: Result, width: int) -> Table:
             wording.intensity(row["arithmetic_intensity"]).removesuffix(" FLOP/B"),
             Text(f"{word[:8]}{mark}", style=STYLES.get(word, "")),
             brief(reached),
+        )
+    return table
+
+
+def _counted(result: Result, width: int) -> Table:
+    """Measured beside modelled, of the kernels of most time that have counters."""
+    wide = max(_NAME_WIDTH, width - _OTHER_COUNTED)
+    table = _table(
+        "Measured", "Phase", "Least", "DRAM", "Re-read", "Ops", "L2 hit", "Joined", left=2, padding=1
+    )
+    groups = result.by_name
+    top = groups[groups["counted_ns"] > 0].head(TOP_KERNELS)
+    for row in top.to_dict("records"):
+        table.add_row(
+            Text(_name(row, wide)),
+            str(row["phase"])[:7],
+            si(row["least_bytes"], "B").replace(" ", ""),
+            si(row["moved_bytes"], "B").replace(" ", ""),
+            wording.factor(row["over_least"]),
+            wording.factor(row["over_flops"]),
+            brief(row["l2_hit"]),
+            str(row.get("hw_level", "-")),
         )
     return table
 

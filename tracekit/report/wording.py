@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 
+from tracekit.counters.match import SAID, Level
 from tracekit.report.contract import FindingRow, PhaseRow, Summary
 from tracekit.taxonomy import demangle
 from tracekit.units import digits, percent, plain, si
@@ -22,6 +23,12 @@ _CAUSES = {
     "sync": "synchronisation",
     "dependency": "dependencies",
     "unknown": "causes that cannot be told",
+}
+STATUS_SAID = {
+    "measured": "measured",
+    "not_collected": "not collected",
+    "unsupported": "not available on this chip",
+    "failed": "failed to be read",
 }
 _IDLE_MATTERS = 0.2
 _DOMINANT = 0.5
@@ -165,13 +172,44 @@ def counted(phase: PhaseRow) -> str | None:
     if found is None:
         return None
     parts = [f"counters of {percent(found.time_share)} of the time"]
-    if phase.dram_bytes_hw is not None:
-        parts.append(f"{si(phase.dram_bytes_hw, 'B')} from and to DRAM")
+    rest = {STATUS_SAID[word]: share for word, share in found.status.items() if word != "measured"}
+    if rest:
+        parts[0] += f" ({listed(rest)})"
     if found.dram_over_least is not None:
-        parts.append(f"{digits(found.dram_over_least)} times the least that the model needs")
+        parts.append(
+            f"{si(found.moved_bytes, 'B')} of DRAM traffic where the model needs {si(found.least_bytes, 'B')}: re-read factor {digits(found.dram_over_least)}"
+        )
+    elif phase.dram_bytes_hw is not None:
+        parts.append(f"{si(phase.dram_bytes_hw, 'B')} of DRAM traffic, of kernels without a modelled least")
+    if found.flops_over_model is not None:
+        parts.append(f"{digits(found.flops_over_model)} times the modelled operations")
     if found.l2_hit is not None:
         parts.append(f"{percent(found.l2_hit)} of L2 sectors found there")
-    return ", ".join(parts)
+    if found.joined:
+        parts.append(f"joined by {joined_by(found.joined)}")
+    return "; ".join(parts)
+
+
+def note(summary: Summary) -> str:
+    """What the figures of a report are, in a few words."""
+    measured = any(phase.dram_bytes_hw is not None for phase in summary.phases)
+    traffic = "; DRAM rates use measured bytes where counters gave them" if measured else ""
+    return f"FLOPs are useful work; bytes are minimum traffic, a lower bound{traffic}. Percentages of a roof are of the one named."
+
+
+def joined_by(levels: Mapping[str, float]) -> str:
+    """How counters found their kernels, in words."""
+    return listed({SAID[Level(word)]: share for word, share in levels.items()})
+
+
+def status(word: str) -> str:
+    """A counter's status in words."""
+    return STATUS_SAID[word]
+
+
+def factor(value: float | None) -> str:
+    """A factor: `2.00x`, `-` where unknown."""
+    return "-" if value is None or math.isnan(value) else f"{digits(value)}x"
 
 
 def roofs_line(summary: Summary) -> str:

@@ -105,6 +105,8 @@ def test_messages_and_output_of_the_program_are_set_aside() -> None:
         + "==PROF== Disconnected from process 42\n==WARNING== something\nbye, bye\n"
     )
     capture = parse(text)
+    assert capture.counters is not None
+    assert capture.counters.options == {"passes": "8"}
     assert reading(capture, DRAM) == (1, "byte", "measured")
     assert codes(capture) == {}
 

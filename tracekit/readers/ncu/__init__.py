@@ -1,5 +1,6 @@
 """Nsight Compute: the CSV that `ncu --csv` prints, and its reports through NVIDIA's own package."""
 
+import re
 from pathlib import Path
 
 from tracekit.errors import CaptureError
@@ -24,6 +25,7 @@ __all__ = ["MAGIC", "read", "read_file", "sniff"]
 
 NAME = "ncu"
 _HEAD = 1 << 16
+_PASSES = re.compile(r"^==PROF== Profiling .*\b(\d{1,4}) pass(?:es)?\s*$")
 _MARKS = (b"==PROF==", b"==ERROR==", b"==WARNING==", b"Process ID", b"Kernel Name")
 
 
@@ -76,9 +78,9 @@ def as_capture(label: str, schema: str, counters: Counters, notes: list[QualityN
 
 
 def _options(output: Output) -> dict[str, str]:
-    """What the messages say of how it was collected; a table alone says nothing of it."""
-    lines = [line for line in output.messages if "passes" in line]
-    return {"log": lines[-1].strip()} if lines else {}
+    """What the messages say of how it was collected: the most passes that a launch took; a table says nothing of it."""
+    found = [int(passes[1]) for line in output.messages if (passes := _PASSES.search(line))]
+    return {"passes": str(max(found))} if found else {}
 
 
 def _damage(output: Output) -> list[QualityNote]:

@@ -48,6 +48,7 @@ def render_html(result: Result) -> str:
             data=Markup(script_json(document)),  # noqa: S704 - script_json lets no text end the element
             summary=result.overview,
             figures={name: [_shown(figure) for figure in group] for name, group in figures.items()},
+            counted=[phase for phase in result.overview.phases if phase.counters],
             ranks=ranks(result),
             formulas=FORMULAS,
             classes=CLASS_COLOURS,

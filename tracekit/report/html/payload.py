@@ -6,7 +6,9 @@ from typing import Any
 
 import pandas as pd
 
+from tracekit.counters.match import SAID
 from tracekit.report.result import Result
+from tracekit.report.wording import STATUS_SAID
 from tracekit.units import plain
 
 MAX_ROWS = 1000
@@ -35,6 +37,16 @@ _FIELDS = {
     "block": "block",
     "flags": "flags",
 }
+_COUNTED = {
+    "hw_status": "status",
+    "hw_level": "joined",
+    "least_bytes": "least",
+    "moved_bytes": "moved",
+    "over_least": "reread",
+    "over_flops": "overFlops",
+    "l2_hit": "l2",
+}
+"""Of tables with counters alone: measured beside modelled."""
 _SHAPE_FIELDS = {
     "grid": "grid",
     "own_ns": "ns",
@@ -50,8 +62,12 @@ def kernel_table(result: Result) -> dict[str, Any]:
     groups = result.by_name
     top = groups.head(MAX_ROWS)
     shapes = _shapes(result, top)
-    kept = {name: short for name, short in _FIELDS.items() if name in top}
+    counted = "counted_ns" in top
+    kept = {name: short for name, short in (_FIELDS | _COUNTED).items() if name in top}
+    kept = {name: short for name, short in kept.items() if counted or name not in _COUNTED}
     shown = top[["name", *kept]].assign(roof=top[["s_compute", "s_dram"]].max(axis=1))
+    if counted:
+        shown["counted"] = top["counted_ns"] / top["own_ns"].where(top["own_ns"] > 0)
     rows = []
     for number, record in enumerate(shown.to_dict("records")):
         key = record.pop("name"), record["phase"]
@@ -64,7 +80,14 @@ def kernel_table(result: Result) -> dict[str, Any]:
         row["name"] = text
         left += len(text)
     rest = groups.iloc[MAX_ROWS:]
-    return {"rows": rows, "left_out": len(rest), "left_out_share": float(rest["share"].sum())}
+    return {
+        "rows": rows,
+        "left_out": len(rest),
+        "left_out_share": float(rest["share"].sum()),
+        "counted": counted,
+        "statuses": STATUS_SAID,
+        "levels": {str(level): text for level, text in SAID.items()},
+    }
 
 
 def _shapes(result: Result, top: pd.DataFrame) -> dict[tuple[Any, Any], list[dict[str, Any]]]:

@@ -52,6 +52,15 @@
     { key: "class", title: "Bottleneck", text: (row) => `${row.class} (${row.confidence.toFixed(2)})` },
     { key: "excess", title: "Over bound", number: true, text: (row) => duration(row.excess) },
   ];
+  const times = (factor) => (factor === null || factor === undefined ? "-" : `${digits(factor)}x`);
+  // A kernel without a measured figure says why instead.
+  const measured = (row) => (row.status === "measured" ? si(row.moved, "B") : data.kernels.statuses[row.status]);
+  if (data.kernels.counted)
+    COLUMNS.push(
+      { key: "moved", title: "Measured DRAM", number: true, text: measured },
+      { key: "reread", title: "Re-read", number: true, text: (row) => times(row.reread) },
+      { key: "l2", title: "L2 hits", number: true, text: (row) => percent(row.l2) },
+    );
   const state = { sort: "ns", down: true, shown: PAGE, open: new Set() };
   const FILTERS = { phase: byId("filter-phase"), family: byId("filter-family"), class: byId("filter-class") };
 
@@ -80,11 +89,21 @@
     return name.length <= 110 ? name : `${name.slice(0, 72)} … ${name.slice(-34)}`;
   }
 
+  function countersOf(row) {
+    if (row.status !== "measured") return data.kernels.statuses[row.status];
+    const parts = [`measured for ${percent(row.counted)} of its time`];
+    if (row.joined) parts.push(`joined by ${data.kernels.levels[row.joined]}`);
+    if (row.moved !== null) parts.push(`DRAM ${si(row.moved, "B")} measured, ${si(row.least, "B")} the modelled least (${times(row.reread)})`);
+    if (row.overFlops !== null) parts.push(`${times(row.overFlops)} the modelled operations`);
+    if (row.l2 !== null) parts.push(`${percent(row.l2)} of L2 sectors found there`);
+    return parts.join("; ");
+  }
+
   function detail(row) {
     const facts = [
       ["name", row.name], ["bottleneck", `${row.class}, confidence ${row.confidence.toFixed(2)}: ${row.evidence}`],
       ["phase", `${row.phase}, by ${row.phaseEvidence}`], ["work from", row.source ?? "unknown"], ["op", row.op], ["type", row.dtype],
-      ["block", row.block], ["flags", row.flags],
+      ["block", row.block], ["flags", row.flags], ["counters", data.kernels.counted ? countersOf(row) : null],
     ];
     const list = element("dl");
     for (const [term, text] of facts)
@@ -194,6 +213,7 @@
     copy([line(COLUMNS.map((column) => column.title)), line(COLUMNS.map((column) => (column.number ? "--:" : "---"))), ...body].join("\n"), event.currentTarget);
   });
   const CSV = [["name", "name"], ["phase", "phase"], ["family", "family"], ["ns", "time_ns"], ["share", "share"], ["count", "count"], ["flops", "flops_per_s"], ["bytes", "dram_bytes_per_s"], ["intensity", "arithmetic_intensity"], ["roof", "roof_share"], ["class", "bottleneck"], ["confidence", "bottleneck_confidence"], ["evidence", "bottleneck_evidence"], ["excess", "excess_ns"]];
+  if (data.kernels.counted) CSV.push(["status", "hw_status"], ["joined", "hw_level"], ["least", "least_bytes"], ["moved", "moved_bytes"], ["reread", "dram_over_least"], ["overFlops", "flops_over_model"], ["l2", "l2_hit"]);
   byId("copy-csv").addEventListener("click", (event) => {
     const body = chosen().map((row) => CSV.map(([key]) => asCsv(row[key])).join(","));
     copy([CSV.map(([, title]) => title).join(","), ...body].join("\r\n"), event.currentTarget);
