@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -140,12 +142,38 @@ def test_metrics_command_prints_the_list_and_the_lines() -> None:
     assert [run["name"] for run in document["runs"]] == ["dram", "ops"]
 
 
-@pytest.mark.ncu
-def test_a_real_ncu_has_every_option_that_is_used() -> None:
+@pytest.fixture
+def said() -> Callable[..., str]:
+    """What a real ncu prints; no GPU and no driver is needed for what is asked here."""
     ncu = os.environ.get("TRACEKIT_NCU") or shutil.which("ncu")
     if ncu is None:
         pytest.skip("no ncu in PATH, and TRACEKIT_NCU does not name one")
-    text = subprocess.run([ncu, "--help"], capture_output=True, text=True, check=True, timeout=60).stdout
+    return lambda *words: (
+        subprocess.run([ncu, *words], capture_output=True, text=True, check=True, timeout=120).stdout
+    )
+
+
+@pytest.mark.ncu
+def test_a_real_ncu_has_every_option_that_is_used(said: Callable[..., str]) -> None:
+    text = said("--help")
     words = [*record_command(Recording(("a__b.sum",)), ["x"]), *import_command("x.ncu-rep")]
     used = {word for word in words if word.startswith("--")} | {"--log-file"}
     assert {word for word in used if word not in text} == set()
+
+
+@pytest.mark.ncu
+def test_a_real_ncu_knows_every_metric_of_the_chips_that_it_knows(said: Callable[..., str]) -> None:
+    listed = set(re.findall(r"\w+", said("--list-chips")))
+    known = [one for one in chips().values() if one.key in listed]
+    assert known
+    for one in known:
+        wanted = {
+            metric.split(".")[0]
+            for chosen in sets().values()
+            for run in runs(chosen, one, one.tensor_dtypes)
+            for metric in run.metrics
+        }
+        text = said("--query-metrics", "--chips", one.key)
+        names = set(re.findall(r"^(\w+)\s", text, re.MULTILINE))
+        # Metrics of the launch itself come from no counter and stand in no list of a chip.
+        assert {name for name in wanted - names if not name.startswith("launch__")} == set(), one.key

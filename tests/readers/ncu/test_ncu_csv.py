@@ -265,6 +265,13 @@ def test_windows_line_ends_a_byte_order_mark_and_gzip_change_nothing() -> None:
         ("==ERROR== Failed to profile kernel: hardware is busy", "busy", "DCGM"),
         ("==ERROR== libcuda.so could not be loaded", "no_gpu", "GPU"),
         ("==ERROR== The application returned an error code (11).", "application", "without ncu"),
+        ("==ERROR== Failed to profile kernel: out of memory saving device memory", "memory", "KV cache"),
+        ("==ERROR== Profiling is not supported on this GPU", "unsupported_gpu", "newer"),
+        (
+            "==ERROR== CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED",
+            "busy",
+            "torch.profiler",
+        ),
         ("==ERROR== Something else.", "profiler", "message"),
         ("==PROF== Connected to process 42", "no_table", "--page raw"),
     ],
