@@ -48,6 +48,19 @@ CASES = [
     ("vllm::unified_attention_with_output bf16[32,64,64] bf16[32,8,64] bf16[32,8,64] bf16[32,64,64]", None, None, 0),
     ("_C::cpu_attention_with_kv_cache fp32[4,8,64] fp32[100,2,16,64] fp32[100,2,16,64] fp32[4,8,64] int32[3] int32[2]", None, None, 0),
     ("_vllm_fa3_C::fwd bf16[32,64,64] bf16[1000,16,8,64] bf16[1000,16,8,64]", None, None, 0),
+    # AITER's dense form orders [B, L, h, d] as flash does.
+    ("aiter::mha_fwd bf16[1,4,2,8] bf16[1,16,2,8] bf16[1,16,2,8] =0. =0.1 =True =-1 =-1 =0 =True =False", 4 * 2 * 8 * 58, (64 + 256 + 256 + 64) * 2, 1024),
+    # Keys of three sizes are no cache: two requests of 5 tokens are even, 2·15 pairs.
+    ("aiter::mha_varlen_fwd bf16[10,2,8] bf16[10,2,8] bf16[10,2,8] int32[3] int32[3] =5 =5 =0 =0. =0.1 =0. =False =True =-1 =-1", 4 * 2 * 8 * 30, 4 * 160 * 2, 640),
+    (f"_vllm_fa2_C::varlen_fwd bf16[10,2,8] bf16[10,2,8] bf16[10,2,8] - int32[3] int32[3] {'- ' * 4}=5 =5 =0. =0.1 =False =True =-1 =0 =0. =False =0 -", 4 * 2 * 8 * 30, 4 * 160 * 2, 640),
+    # One part of a split attention (not causal, over a cache) says nothing, whatever the step's sums are.
+    ("_vllm_fa2_C::varlen_fwd bf16[10,2,8] bf16[9,16,2,8] bf16[9,16,2,8] - int32[3] - int32[2] - int32[2,4] - =5 =99 =0. =0.1 =False =False =-1 =0 =0. =False =0 -", None, None, 0),
+    # Sparse MLA names its keys: 1 query, 2048 keys, 128 heads of 576 and 512: 2·2048·128·1088; a row of the 8-bit cache is 656 B.
+    (f"sgl_kernel::fwd_kvcache_mla bf16[1,1,128,576] int8[9,64,1,656] =512 int32[1] int32[1,9] =0.1 =False int32[1] int32[1] =True int32[1,1,2048] {'- ' * 5}", 2 * 2048 * 128 * 1088, 2048 * 656 + 128 * 576 * 2 + 2048 * 4 + 128 * 512 * 2, 2048 * 656),
+    ("sgl_kernel::sparse_prefill_fwd bf16[7,16,576] bf16[99,1,576] int32[7,1,64] =0.1 =512 - -", 2 * 7 * 64 * 16 * 1088, None, 0),
+    ("sglang::sparse_mla_q8kv8_prefill fp8[7,16,576] fp8[99,1,576] int32[7,1,64] fp32[7,16] fp32[99] bf16[7,16,512] fp32[7,16] fp32[7,16] =7 =99 =16 =1 =576 =512 =64 =0.1 =0", 2 * 7 * 64 * 16 * 1088, None, 0),
+    # FlashMLA's dense prefill: keys of 192, values of 128, causal by mask 1: 2 even requests of 5.
+    ("_flashmla_C::dense_prefill_fwd uint8[64] bf16[10,2,192] bf16[10,2,192] bf16[10,2,128] int32[3] int32[3] bf16[10,2,128] fp32[2,10] =1 =0.1 =5 =5 =True", 2 * 30 * 2 * 320, (3840 + 3840 + 2560 + 2560) * 2, (3840 + 2560) * 2),
 ]  # fmt: skip
 
 

@@ -198,6 +198,54 @@ def test_attention_keeps_its_own_work_beside_an_inner_cache_write() -> None:
     assert listed(work.flops_source) == ["shape", "annotation"]
 
 
+MLA = (
+    "vllm::unified_mla_attention_with_output",
+    [[4, 2, 192], [4, 512], [4, 1, 64], [4, 256]],
+    ["c10::BFloat16"] * 4,
+)
+DECODE_SUMS = pd.DataFrame(
+    {"step_id": [7], "sum_q": [4.0], "sum_k": [100.0], "sum_qq": [4.0], "sum_qk": [100.0]}
+)
+# Absorbed: 2·A·h·(2·512 + 64) over A = 100 pairs and 2 heads.
+ABSORBED = 2.0 * 100 * 2 * 1088
+
+
+def test_latent_attention_leaves_its_products_to_their_own_ops() -> None:
+    product = ("aten::bmm", [[2, 4, 128], [2, 128, 512]], ["c10::BFloat16"] * 2)
+    families = ["gemm", "attn.mla", "gemm"]
+    rows: list[Row] = [(1, 500, "kernel"), (0, 90, "kernel"), (0, 800, "kernel")]
+    work = run(rows, [-1, 0], [MLA, product], DECODE_SUMS, step_id=7, family=families)
+    # The product that the op launches itself, without an op of its own, is unknown and not nothing.
+    assert listed(work.flops) == [2.0 * 2 * 4 * 128 * 512, ABSORBED, None]
+
+
+def test_latent_attention_stands_down_for_the_attention_op_inside_it() -> None:
+    inner = (
+        "_flashmla_C::fwd_kvcache_mla",
+        [[4, 1, 2, 576], [9, 64, 1, 576], [], [4], [4, 9]],
+        ["c10::BFloat16", "c10::BFloat16", "Scalar", "int", "int"],
+        None,
+        ["", "", "512", "", ""],
+    )
+    rows: list[Row] = [(1, 90, "kernel"), (0, 800, "kernel")]
+    work = run(rows, [-1, 0], [MLA, inner], DECODE_SUMS, step_id=7, family=["attn.mla", "gemm"])
+    assert listed(work.flops) == [ABSORBED, None]
+
+
+def test_a_recorded_window_is_counted_and_its_times_are_not_judged() -> None:
+    def paged(left: int) -> Call:
+        dims = [[4, 2, 8], [99, 16, 1, 8], [99, 16, 1, 8], *[[]] * 23]
+        concrete = [*[""] * 24, "True", str(left)]
+        return ("_vllm_fa3_C::fwd", dims, [*["c10::BFloat16"] * 3, *["Scalar"] * 23], None, concrete)
+
+    rows: list[Row] = [(0, 10, "kernel"), (1, 90, "kernel"), (2, 10, "kernel"), (3, 90, "kernel")]
+    calls = [paged(4), paged(-1)] * 2
+    work = run(rows, [-1] * 4, calls, DECODE_SUMS, step_id=7, family=["attn.flash"] * 4)
+    # A window of 5 keys: 4 queries see 20 of 100.
+    assert listed(work.flops) == [4 * 2 * 8 * 20, 4 * 2 * 8 * 100] * 2
+    assert work["flags"].isna().all()
+
+
 def test_without_sums_paged_attention_is_unknown() -> None:
     heads = [[4, 2, 8], [4, 1, 8], [4, 1, 8], [4, 2, 8]]
     calls = [("vllm::unified_attention_with_output", heads, ["c10::BFloat16"] * 4)]

@@ -3,6 +3,7 @@
 Causal pairs are exact and aligned at the bottom right: the last query sees every key.
 """
 
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -126,14 +127,14 @@ def flash_forward(call: OpCall) -> OpWork | None:
     causal = call.flag(8)
     if call.tensor(3) is not None:
         return ragged(call, 3, 5, causal=causal)
-    window = _window(call.integer(11))
+    window = window_of(call.integer(11))
     work = dense(
         call.tensor(0), call.tensor(1), call.tensor(2), heads_at=2, causal=causal or False, window=window
     )
     return _unless_unknown(call, work, causal=causal, queries_at=1)
 
 
-def _window(left: int | None) -> int | None:
+def window_of(left: int | None) -> int | None:
     """Keys that a query sees, from a left window of keys before it; None for no window."""
     return None if left is None or left < 0 else left + 1
 
@@ -156,7 +157,7 @@ def efficient_forward(call: OpCall) -> OpWork | None:
     return _unless_unknown(call, work, causal=causal, queries_at=1)
 
 
-@model("flash_attn::_flash_attn_forward", kind=OpKind.ATTENTION)
+@model("flash_attn::_flash_attn_forward", "aiter::mha_fwd", "aiter::fmha_v3_fwd", kind=OpKind.ATTENTION)
 def flash_attn_forward(call: OpCall) -> OpWork | None:
     """`flash_attn::_flash_attn_forward(q[B, L, h, d], k, v, dropout, scale, causal, window_left, window_right, ...)`: BSHD."""
     causal = call.flag(5)
@@ -166,7 +167,7 @@ def flash_attn_forward(call: OpCall) -> OpWork | None:
         call.tensor(2),
         heads_at=2,
         causal=causal or False,
-        window=_window(call.integer(6)),
+        window=window_of(call.integer(6)),
     )
     return _unless_unknown(call, work, causal=causal, queries_at=1)
 
@@ -181,7 +182,7 @@ def ragged(call: OpCall, lengths_at: int, longest_at: int, *, causal: bool | Non
     """Attention over [total, h, d] with cumulative lengths, which are device data.
 
     The pairs are known where every request is as long as the longest (totals = B x longest); else only bytes
-    are, and step sums may complete the operations.
+    are, and step sums over as many keys may complete the operations of a causal call.
     """
     q, k, v, lengths = call.tensor(0), call.tensor(1), call.tensor(2), call.tensor(lengths_at)
     if (
@@ -206,105 +207,13 @@ def ragged(call: OpCall, lengths_at: int, longest_at: int, *, causal: bool | Non
     if even and causal is not None:
         count = batch * pairs(longest_q or 0, longest_k or 0, causal=causal)
         flops = attention_flops(count, q.shape[1], q.shape[2], v.shape[2])
-    return OpWork(flops, traffic, q.dtype, q.dtype, kv_bytes=kv, heads=_heads(q, k, v, k.item))
+    heads = None if causal is False else replace(heads_of(q, k, v, k.item), keys=k.shape[0])
+    return OpWork(flops, traffic, q.dtype, q.dtype, kv_bytes=kv, heads=heads)
 
 
-def _heads(q: Tensor, k: Tensor, v: Tensor, kv_item: float | None) -> Heads:
+def heads_of(q: Tensor, k: Tensor, v: Tensor, kv_item: float | None) -> Heads:
+    """Heads of [..., h, d] queries and [..., hkv, d] keys and values."""
     return Heads(q.shape[-2], k.shape[-2], q.shape[-1], v.shape[-1], q.item, kv_item)
-
-
-@model(
-    "vllm::unified_attention_with_output",
-    "vllm::unified_attention",
-    "sglang::unified_attention_with_output",
-    "vllm::unified_attention_with_output_kv_update",
-    kind=OpKind.ATTENTION,
-)
-def unified(call: OpCall) -> OpWork | None:
-    """`vllm::unified_attention_with_output(q[T, h, d], k[T, hkv, d], v, out[T, h, d], ...)`: key lengths are device data.
-
-    The heads complete with step sums; the type of the cache is not recorded.
-    """
-    q, k, v = call.tensor(0), call.tensor(1), call.tensor(2)
-    if q is None or k is None or v is None or {len(q.shape), len(k.shape), len(v.shape)} != {3}:
-        return None
-    out = call.tensor(3)
-    heads = Heads(
-        q.shape[1],
-        k.shape[1],
-        q.shape[2],
-        v.shape[2],
-        ((q.item + out.item) / 2) if out is not None else q.item,
-        None,
-    )
-    return OpWork(None, None, q.dtype, q.dtype, heads=heads)
-
-
-@model(
-    "_vllm_fa2_C::varlen_fwd",
-    "_vllm_fa3_C::fwd",
-    "vllm_flash_attn::varlen_fwd",
-    "sgl_kernel::fwd",
-    kind=OpKind.ATTENTION,
-)
-def paged(call: OpCall) -> OpWork | None:
-    """`_vllm_fa2_C::varlen_fwd(q[T, h, d], k_cache[blocks, size, hkv, d], v_cache, ...)`: the cache's sizes are its capacity, no traffic."""
-    q, k, v = call.tensor(0), call.tensor(1), call.tensor(2)
-    if q is None or k is None or v is None or len(q.shape) != 3 or len(k.shape) not in {3, 4}:  # noqa: PLR2004 - as above
-        return None
-    return OpWork(None, None, q.dtype, q.dtype, heads=_heads(q, k, v, k.item))
-
-
-@model(
-    "sglang_profiler::attention_paged_attention_ragged*",
-    "aiter::paged_attention_ragged*",
-    kind=OpKind.ATTENTION,
-)
-def paged_ragged(call: OpCall) -> OpWork | None:
-    """`sglang_profiler::paged_attention_ragged(out[B, h, d], workspace, q[B, h, d], k_cache[blocks, 1, hkv, d], v_cache, ...)`."""
-    q, k, v = call.tensor(2), call.tensor(3), call.tensor(4)
-    if q is None or k is None or v is None or len(q.shape) != 3 or len(k.shape) != _RANK:  # noqa: PLR2004 - [B, h, d]
-        return None
-    return OpWork(None, None, q.dtype, q.dtype, heads=_heads(q, k, v, k.item))
-
-
-@model("_C::cpu_attention_with_kv_cache", kind=OpKind.ATTENTION)
-def cpu_attention(call: OpCall) -> OpWork | None:
-    """`_C::cpu_attention_with_kv_cache(q[T, h, d], k_cache[blocks, hkv, size, d], v_cache, out, ...)`."""
-    q, k = call.tensor(0), call.tensor(1)
-    if q is None or k is None or len(q.shape) != 3 or len(k.shape) != _RANK:  # noqa: PLR2004 - [T, h, d]
-        return None
-    heads = Heads(q.shape[1], k.shape[1], q.shape[2], q.shape[2], q.item, k.item)
-    return OpWork(None, None, q.dtype, q.dtype, heads=heads)
-
-
-@model("_C::paged_attention_v1", "_C::paged_attention_v2", "_rocm_C::paged_attention", kind=OpKind.ATTENTION)
-def paged_decode(call: OpCall) -> OpWork | None:
-    """`_C::paged_attention_v1(out[B, h, d], [exp_sums, max_logits, tmp,] q, k_cache[blocks, hkv, d/x, size, x], ...)`."""
-    tensors = call.tensors()
-    out = tensors[0] if tensors else None
-    same = [
-        tensor
-        for tensor in tensors[1:]
-        if out is not None and tensor.shape == out.shape and tensor.dtype == out.dtype
-    ]
-    caches = [tensor for tensor in tensors if len(tensor.shape) == 5]  # noqa: PLR2004 - the key cache alone has five sizes
-    if out is None or not same or not caches or len(out.shape) != 3:  # noqa: PLR2004 - [B, h, d]
-        return None
-    heads, dim = out.shape[1], out.shape[2]
-    return OpWork(
-        None,
-        None,
-        out.dtype,
-        out.dtype,
-        heads=Heads(heads, caches[0].shape[1], dim, dim, out.item, caches[0].item),
-    )
-
-
-@model("trtllm::attention", "trtllm::attention_inplace", kind=OpKind.ATTENTION)
-def trtllm_attention(_call: OpCall) -> OpWork | None:
-    """The fused call hides heads and lengths in plain arguments that differ by release: no model from sizes."""
-    return None
 
 
 def step_attention(
@@ -315,10 +224,13 @@ def step_attention(
     sum_qk: Floats,
     *,
     kv_item: float | None = None,
+    requests: Floats | None = None,
 ) -> tuple[Floats, Floats, Floats]:
     """Attention of one layer over a step's requests, from sums over them.
 
     A = sum(LqLk) - (sum(Lq^2) - sum(Lq))/2, causal and bottom-right for each request; decode has Lq = 1 and A = sum(Lk).
+    Under a window of W keys A is at most W·sum(Lq), and a request reads at most Lq + W - 1 keys: upper values,
+    since sums do not say which request is longer than the window.
 
     Args:
         heads: The layer's heads.
@@ -327,14 +239,19 @@ def step_attention(
         sum_qq: Squared query tokens.
         sum_qk: Query tokens times key tokens.
         kv_item: Bytes of a cached element; the heads' own where None, and a query element's where that is unknown.
+        requests: Requests, by step, for windowed heads; NaN and None leave their keys unbounded.
 
     Returns:
         FLOPs, DRAM bytes, and the K and V bytes among them, by step.
     """
-    count = sum_qk - (sum_qq - sum_q) / 2
+    count, keys = sum_qk - (sum_qq - sum_q) / 2, sum_k
+    if heads.window is not None:
+        count = np.minimum(count, heads.window * sum_q)
+        if requests is not None:
+            keys = np.fmin(keys, sum_q + requests * (heads.window - 1))
     item = kv_item or heads.kv_item or heads.query_item
     sizes = heads.head_dim + heads.value_dim
-    kv = sum_k * (heads.kv_heads * sizes * item)
+    kv = keys * ((heads.kv_heads * sizes if heads.cached is None else heads.cached) * item)
     queries = sum_q * (heads.heads * sizes * heads.query_item)
     return count * (2.0 * heads.heads * sizes), kv + queries, kv
 

@@ -10,11 +10,11 @@ import pandas as pd
 from tracekit.tables import Kind, WorkSource
 from tracekit.tables.calls import DEVICE_COPY
 from tracekit.tables.text import matches, where
-from tracekit.work.attention import step_attention
 from tracekit.work.known import COLUMNS, TEXT
 from tracekit.work.owners import Owners, find_owners
 from tracekit.work.registered import NOTHING, OpKind
 from tracekit.work.signed import Signed, evaluate_signatures
+from tracekit.work.sums import Sums, attention_from_sums
 from tracekit.work.windows import forget_windowed
 
 Floats = npt.NDArray[np.float64]
@@ -24,12 +24,12 @@ Source: TypeAlias = WorkSource | npt.NDArray[np.object_]
 
 # Column that tells apart several runs of one op, as graph replays are; absent where an op ran once.
 INSTANCE = "op_instance"
-_SUMS = ("sum_q", "sum_k", "sum_qq", "sum_qk")
 
 # Families, by how their names begin, that fit a kind of op; the kernel of another family is an auxiliary one.
 _FITS = {
     OpKind.GEMM: ("gemm", "gemv", "moe.gemm"),
     OpKind.ATTENTION: ("attn", "attention", "mla"),
+    OpKind.LATENT: ("attn", "attention", "mla"),
     OpKind.MOE: ("moe.gemm", "gemm", "gemv"),
     OpKind.CONV: ("conv", "gemm"),
     OpKind.NORM: ("norm",),
@@ -121,16 +121,19 @@ def model_work(
     columns = Columns.unknown(len(kernels))
     sources = _sources(ops, owners, source)
     instances = _instances(kernels, owners)
+    beside = _beside(kernels, owners, signed)
     mains = main_kernels(kernels, owners, instances, signed)
+    mains = mains[~beside[mains]]
     _mains(columns, owners, mains, signed, sources)
     _share_experts(columns, kernels, owners, instances, mains, signed)
+    windowed = np.zeros(len(kernels), dtype=np.bool_)
     if steps is not None and "step_id" in kernels:
-        _from_sums(columns, kernels, steps, owners, mains, signed)
-    _auxiliaries(columns, owners, instances, mains, sources)
+        windowed[_from_sums(columns, kernels, steps, owners, mains, signed)] = True
+    _auxiliaries(columns, owners, instances, mains, sources, beside)
     _transfers(columns, kernels)
     name_types(columns, kernels)
     kept = kernels.drop(columns=[name for name in COLUMNS if name in kernels])
-    return forget_windowed(pd.concat([kept, columns.frame(kernels.index)], axis=1))
+    return forget_windowed(pd.concat([kept, columns.frame(kernels.index)], axis=1), windowed)
 
 
 def _sources(ops: pd.DataFrame, owners: Owners, source: WorkSource) -> npt.NDArray[np.object_]:
@@ -185,12 +188,28 @@ def _fits(family: str, kind: int) -> bool:
     return family.startswith(wanted) and not any(word in family for word in _AUXILIARY) if wanted else False
 
 
+def _beside(kernels: pd.DataFrame, owners: Owners, signed: Signed) -> Bools:
+    """Kernels of MLA's op that are no attention: products that it launches itself, of whose sizes nothing is known."""
+    beside = np.zeros(len(kernels), dtype=np.bool_)
+    rows = np.flatnonzero(owners.active & ~owners.cpu)
+    kinds = signed.kind[owners.signature[rows]]
+    latent = kinds == list(OpKind).index(OpKind.LATENT)
+    rows, kinds = rows[latent], kinds[latent]
+    beside[rows] = ~_family_fits(kernels, rows, kinds)
+    return beside
+
+
 def _auxiliaries(
-    columns: Columns, owners: Owners, instances: Ints, mains: Ints, sources: npt.NDArray[np.object_]
+    columns: Columns,
+    owners: Owners,
+    instances: Ints,
+    mains: Ints,
+    sources: npt.NDArray[np.object_],
+    beside: Bools,
 ) -> None:
     """Other kernels of an op whose main kernel's work is known: 0 FLOP; on a CPU their self time moves nothing either."""
     known = mains[~(np.isnan(columns.flops[mains]) & np.isnan(columns.dram_bytes[mains]))]
-    rest = (owners.active & np.isin(instances, instances[known])) | owners.covered
+    rest = (owners.active & ~beside & np.isin(instances, instances[known])) | owners.covered
     rest[mains] = False
     rest &= np.isnan(columns.flops)
     columns.put(rest, np.zeros(int(rest.sum())), np.where(owners.cpu[rest], 0.0, np.nan), sources[rest])
@@ -239,26 +258,25 @@ def _numbers(values: list[float | None]) -> Floats:
 
 def _from_sums(
     columns: Columns, kernels: pd.DataFrame, steps: pd.DataFrame, owners: Owners, mains: Ints, signed: Signed
-) -> None:
-    """Complete attention from its step's sums, where the op recorded heads and the step all four sums."""
-    if not set(_SUMS) <= set(steps.columns):
-        return
-    sums = steps.drop_duplicates("step_id").set_index("step_id")[list(_SUMS)].astype("float64")
+) -> Ints:
+    """Complete attention from its step's sums, where the op recorded heads; the rows whose window it recorded."""
+    windowed = [np.zeros(0, dtype=np.int64)]
     asked = mains[np.isnan(columns.flops[mains])]
-    step = kernels["step_id"].astype("float64").to_numpy()[asked]
-    values = sums.reindex(step).to_numpy(dtype=np.float64)
-    summed = ~np.isnan(values).any(axis=1)
+    sums = Sums.of(steps, kernels["step_id"].astype("float64").to_numpy()[asked])
     signature = owners.signature[asked]
-    for row in np.unique(signature[summed]):
+    for row in np.unique(signature[sums.known]):
         work = signed.work[row]
-        if work is None or work.heads is None:
+        if work is None or (work.heads is None and work.absorbed is None):
             continue
-        chosen = summed & (signature == row)
-        item = work.heads.kv_item or signed.cache_item
-        flops, dram_bytes, kv = step_attention(work.heads, *values[chosen].T, kv_item=item)
-        columns.put(asked[chosen], flops, dram_bytes, WorkSource.ANNOTATION)
-        columns.kv_bytes[asked[chosen]] = kv
-        columns.weight_bytes[asked[chosen]] = 0.0
+        chosen = np.flatnonzero(signature == row)
+        flops, dram_bytes, kv = attention_from_sums(work, sums.where(signature == row), signed.cache_item)
+        told = ~np.isnan(flops)
+        rows = asked[chosen[told]]
+        columns.put(rows, flops[told], dram_bytes[told], WorkSource.ANNOTATION)
+        columns.kv_bytes[rows] = kv[told]
+        columns.weight_bytes[rows] = 0.0
+        windowed += [rows] if work.heads is not None and work.heads.window is not None else []
+    return np.concatenate(windowed)
 
 
 def _transfers(columns: Columns, kernels: pd.DataFrame) -> None:

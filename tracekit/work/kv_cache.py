@@ -49,7 +49,7 @@ def unified_update(call: OpCall) -> OpWork | None:
     return write(call.tensor(0), call.tensor(1), None)
 
 
-@model("_C_cache_ops::concat_and_cache_mla", "sgl_kernel::concat_mla_k", kind=OpKind.KV_WRITE)
+@model("_C_cache_ops::concat_and_cache_mla", kind=OpKind.KV_WRITE)
 def concat_and_cache_mla(call: OpCall) -> OpWork | None:
     """`_C_cache_ops::concat_and_cache_mla(latent[T, dc], rope[T, dr], cache, slots, ...)`: T·(dc + dr) elements."""
     return write(call.tensor(0), call.tensor(1), _item(call.tensor(2)))

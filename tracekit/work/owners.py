@@ -22,6 +22,8 @@ _POINTWISE = (OpKind.ELEMENTWISE, OpKind.REDUCTION)
 _DONE_BY = {
     OpKind.GEMM: (OpKind.GEMM,),
     OpKind.ATTENTION: (OpKind.ATTENTION, OpKind.GEMM),
+    # Its products are ops beside its attention, not instead of it.
+    OpKind.LATENT: (OpKind.LATENT, OpKind.ATTENTION),
     OpKind.MOE: (OpKind.MOE, OpKind.GEMM),
     OpKind.CONV: (OpKind.CONV, OpKind.GEMM),
     OpKind.NORM: (OpKind.NORM, *_POINTWISE),
@@ -79,7 +81,9 @@ def find_owners(kernels: pd.DataFrame, ops: pd.DataFrame, signed: Signed) -> Own
     down = owned & tree.stood_down[owner]
     active = owned & ~down & tree.has_work[owner]
     own = owned & (owner == rows)
-    covered = (down & (cpu | own)) | (cpu & inside & ~owned & tree.has_inner_work[rows])
+    # What MLA's op launches itself beside its attention op may be a product.
+    latent = owned & (np.where(owned, signed.kind[signature], -1) == _KINDS.index(OpKind.LATENT))
+    covered = (down & (cpu | (own & ~latent))) | (cpu & inside & ~owned & tree.has_inner_work[rows])
     return Owners(owner, signature, own, cpu, active, covered)
 
 

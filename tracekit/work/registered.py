@@ -15,6 +15,7 @@ class OpKind(StrEnum):
     VIEW = "view"
     GEMM = "gemm"
     ATTENTION = "attention"
+    LATENT = "latent"
     MOE = "moe"
     CONV = "conv"
     NORM = "norm"
@@ -43,6 +44,11 @@ class Heads:
         value_dim: Elements of one value head.
         query_item: Bytes of one query or output element.
         kv_item: Bytes of one cached key or value element; None where the cache's type is not recorded.
+        cached: Elements of the cache that a token of keys and values takes in all heads; those of its heads where
+            None. MLA caches one latent for keys, values and all heads.
+        window: Keys that a query sees at most, itself included; None for all.
+        keys: Keys of all requests that the call was given; None where they lie in a cache. Sums over a step with
+            another number of keys are not of this call.
     """
 
     heads: int
@@ -51,6 +57,9 @@ class Heads:
     value_dim: int
     query_item: float
     kv_item: float | None
+    cached: int | None = None
+    window: int | None = None
+    keys: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +74,7 @@ class OpWork:
         weight_bytes: Weights among `dram_bytes`.
         kv_bytes: Keys and values among `dram_bytes`.
         heads: Given where step sums can complete an attention call.
+        absorbed: The heads for steps of one query token a request, where MLA then works in the latent space.
         bus_bytes: Bytes that a collective puts on a rank's link, as nccl-tests count them; None where the number
             of ranks is not recorded, and for what is no collective.
     """
@@ -76,6 +86,7 @@ class OpWork:
     weight_bytes: float = 0.0
     kv_bytes: float = 0.0
     heads: Heads | None = None
+    absorbed: Heads | None = None
     bus_bytes: float | None = None
 
 

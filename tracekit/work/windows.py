@@ -19,11 +19,12 @@ MIN_GROUP = 2
 _NUMBERS = ("flops", "dram_bytes", "weight_bytes", "kv_bytes")
 
 
-def forget_windowed(kernels: pd.DataFrame) -> pd.DataFrame:
+def forget_windowed(kernels: pd.DataFrame, recorded: npt.NDArray[np.bool_] | None = None) -> pd.DataFrame:
     """Take back the work that sums gave to kernels that cannot have seen all keys, and flag them.
 
     Args:
         kernels: Kernels with work, `step_id` and `dur_ns`.
+        recorded: Kernels whose window was recorded and is in their work: their times are not judged.
 
     Returns:
         The kernels; the short group of a bimodal step has no work and the flag `windowed_attention`.
@@ -31,6 +32,8 @@ def forget_windowed(kernels: pd.DataFrame) -> pd.DataFrame:
     if "step_id" not in kernels:
         return kernels
     summed = (kernels["flops_source"].astype(object) == str(WorkSource.ANNOTATION)).to_numpy(dtype=np.bool_)
+    if recorded is not None:
+        summed = summed & ~recorded
     short = np.zeros(len(kernels), dtype=np.bool_)
     rows = np.flatnonzero(summed)
     short[
