@@ -315,3 +315,11 @@ def test_each_kernel_is_decided_on_its_own() -> None:
     assert [row["bottleneck"] for row in rows] == ["dram", "compute", "communication"]
     together = classify(pd.DataFrame(rows), MEASURED)
     assert list(together["bottleneck"]) == ["dram", "compute", "communication"]
+
+
+def test_the_self_time_of_an_op_that_works_through_others_is_latency() -> None:
+    row = one(0.0, 0.0, kind="cpu_op", grid=None, name="aten::rms_norm", family="norm")
+    assert says(row) == ("latency", 0.7)
+    assert "through other ops" in row["bottleneck_evidence"]
+    # A kernel of which the model says nothing useful is another matter.
+    assert says(one(0.0, 0.0))[0] == "unknown"

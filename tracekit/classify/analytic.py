@@ -132,6 +132,12 @@ def starved(s: Signals) -> Verdict:
     )
 
 
+def dispatching(s: Signals) -> Verdict:
+    """Self time of a CPU op that neither computes nor moves anything itself: it calls others, or makes a view."""
+    where = (s.kind == Kind.CPU_OP) & (s.compute == 0) & (s.dram == 0)
+    return Verdict(where, Bottleneck.LATENCY, 0.7, "does its work through other ops: time of the call itself")
+
+
 def idle_units(s: Signals) -> Verdict:
     """Under 30 % and nothing says why."""
     return Verdict(
@@ -183,7 +189,8 @@ def nothing_known(s: Signals) -> Verdict:
 
 
 RULES: tuple[Rule, ...] = (
-    l2_resident, above_roof, high, tail, likely, ridge, inefficient, starved, idle_units,
+    l2_resident, above_roof, high, tail, likely, ridge, inefficient, starved,
+    dispatching, idle_units,
     moved_in_place, tiny, memory_by_name, compute_by_name, nothing_known,
 )  # fmt: skip
 
