@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from tracekit.units import digits, duration, percent, plain, si
+from tracekit.units import digits, duration, number_of, parse_duration, percent, plain, si
 
 
 @pytest.mark.parametrize(
@@ -30,3 +30,23 @@ def test_a_share_is_never_shown_as_nothing() -> None:
 def test_a_name_is_one_line_that_cannot_steer_a_terminal() -> None:
     assert plain("a\x1b[2J\n\u202eb\ud800") == r"a\x1b[2J\n\u202eb\ud800"
     assert plain("abcdefghij" * 1000, 11) == "abcdef..hij"
+
+
+@pytest.mark.parametrize(
+    ("text", "ns"), [("12.3ms", 12.3e6), ("250 us", 250e3), ("1.5S", 1.5e9), (".5ms", 5e5), ("7ns", 7)]
+)
+def test_durations_are_read_with_their_unit(text: str, ns: float) -> None:
+    assert parse_duration(text) == pytest.approx(ns)
+
+
+@pytest.mark.parametrize("text", ["12", "ms", "0ms", "-1ms", "1e400s", "9" * 400 + "s", "12 min"])
+def test_what_is_no_duration_is_none(text: str) -> None:
+    assert parse_duration(text) is None
+
+
+def test_one_is_singular() -> None:
+    assert (number_of(1, "token"), number_of(0, "token"), number_of(4, "token")) == (
+        "1 token",
+        "0 tokens",
+        "4 tokens",
+    )

@@ -1,10 +1,13 @@
 """Numbers and names as people read them: SI steps, three significant digits, the unit always beside."""
 
 import math
+import re
 import unicodedata
 
 _STEPS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _LEAST_SHARE = 0.0005
+_TIMES = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
+_DURATION = re.compile(r"\s*(\d+\.?\d*|\.\d+)\s*(ns|us|ms|s)\s*", re.IGNORECASE)
 
 
 def si(value: float | None, unit: str) -> str:
@@ -39,6 +42,18 @@ def duration(ns: float | None) -> str:
         if abs(ns) >= step * 0.9995:
             return f"{digits(ns / step)} {unit}"
     return f"{digits(ns)} ns"
+
+
+def number_of(count: int, noun: str) -> str:
+    """A count with its noun: `1 token`, `4 tokens`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def parse_duration(text: str) -> float | None:
+    """A positive duration in nanoseconds: `12.3ms`, `250 us` and `1.5s`; None where it is none of these."""
+    found = _DURATION.fullmatch(text)
+    value = float(found[1]) * _TIMES[found[2].lower()] if found else 0.0
+    return value if 0 < value < math.inf else None
 
 
 def percent(share: float | None) -> str:

@@ -67,7 +67,7 @@ def find(
     **more: Any,
 ) -> tuple[Finding, ...]:
     own = steps or [step(0, 0, 1_000, 1_000, generation_tokens=4)]
-    idle = pd.DataFrame(gaps or [], columns=["step_id", "ts_ns", "dur_ns", "cause"])
+    idle = pd.DataFrame(gaps or [], columns=["step_id", "ts_ns", "dur_ns", "cause", "evidence"])
     return find_findings(pd.DataFrame(kernels), STEPS.conform(pd.DataFrame(own)), idle, ceilings, **more)
 
 
@@ -116,7 +116,7 @@ def test_a_host_bound_step_recovers_its_gap_and_nothing_from_faster_kernels() ->
     host = titled(found, "waits for the host")
     assert host.recoverable_ns == 200 * US
     assert host.title == "decode waits for the host for 50.0 % of its step time"
-    assert "1 of 1 steps host-bound" in host.evidence
+    assert "1 of 1 step host-bound" in host.evidence
     assert not any("lose" in finding.title for finding in found)
 
 
@@ -165,41 +165,59 @@ def test_exposed_copies_are_a_finding() -> None:
 
 
 def test_kv_quantisation_saves_half_of_the_kv_bytes_at_the_dram_roof() -> None:
-    # 40 MB of KV a step in one step: 20 MB at 2 TB/s are 10 us
+    # 40 MB of KV a step in one step: 20 MB at 2 TB/s are 10 us, 30 MB are 15 us
     found = titled(
-        find([kernel(0, 30, family="attn", kv_bytes=40e6, dram_bytes=40e6, bound_ns=20e3)]), "the KV cache"
+        find([kernel(0, 30, family="attn", kv_bytes=40e6, dram_bytes=40e6, bound_ns=20e3)]), "KV cache"
     )
+    assert found.title == "decode: a KV cache of 8 bits would save 10.0 us a step"
     assert found.recoverable_ns == pytest.approx(10 * US)
-    assert "40.0 MB a step, 100 % of these kernels' bytes" in found.evidence
-    assert "8-bit KV cache" in found.next_step
+    assert "40.0 MB a step now, 100 % of these kernels' bytes" in found.evidence
+    assert found.evidence.endswith("4 bits save 15.0 us, half as many KV heads save 10.0 us")
 
 
 def test_kv_quantisation_never_saves_more_than_the_kernel_takes() -> None:
-    found = titled(find([kernel(0, 30, kv_bytes=400e6)]), "the KV cache")
+    found = titled(find([kernel(0, 30, kv_bytes=400e6)]), "KV cache")
     assert found.recoverable_ns == pytest.approx(30 * US)
 
 
 def test_weight_quantisation_saves_half_of_the_weight_bytes() -> None:
-    assert titled(find([kernel(0, 60, weight_bytes=100e6)]), "the weights").recoverable_ns == pytest.approx(
-        25 * US
-    )
+    # 100 MB: half is 25 us; four bits and a scale of two bytes a group of 128 leave 25.8 %
+    found = titled(find([kernel(0, 60, weight_bytes=100e6)]), "weights of")
+    assert found.recoverable_ns == pytest.approx(25 * US)
+    assert "4 bits save 37.1 us" in found.evidence
+
+
+def test_weights_that_are_narrow_already_can_lose_no_more_than_they_have() -> None:
+    eight = titled(find([kernel(0, 60, weight_bytes=100e6, dtype="fp8")]), "weights of")
+    assert eight.title == "decode: weights of 4 bits would save 24.2 us a step"
+    four = find([kernel(0, 60, weight_bytes=100e6, name="_matmul_ogs_NNT_bf16xbf16xmxfp4_16x128x256x1")])
+    assert not any("weights of" in finding.title for finding in four)
 
 
 def test_levers_are_silent_in_prefill_and_without_known_bytes() -> None:
-    assert not any("half of" in finding.title for finding in find([kernel(0, 60)]))
+    assert not any("would save" in finding.title for finding in find([kernel(0, 60)]))
     prefill = kernel(0, 60, phase="prefill", weight_bytes=100e6)
-    assert not any("half of" in f.title for f in find([prefill], [step(0, 0, 60, 60, phase="prefill")]))
+    assert not any("would save" in f.title for f in find([prefill], [step(0, 0, 60, 60, phase="prefill")]))
+
+
+# 50 million weights of two bytes, 4 tokens: 50 us of reading and 0.4 us of math at the roofs meet at 500 tokens.
+SHARED = {"weight_bytes": 100e6, "flops": 2 * 4 * 50e6}
 
 
 def test_a_larger_batch_shares_the_weight_reads() -> None:
-    # ridge 500 FLOP/byte: 500 tokens in two-byte weights; 4 of them now; 50 us of reading a step
-    found = titled(find([kernel(0, 60, weight_bytes=100e6)]), "the ridge is near")
+    found = titled(find([kernel(0, 60, **SHARED)]), "the ridge is near")
     assert found.title == "decode reads its weights for 4 tokens a step; the ridge is near 500"
     assert found.recoverable_ns == pytest.approx(50 * US * (1 - 4 / 500))
 
 
+def test_one_token_is_one_token() -> None:
+    one = find([kernel(0, 60, **SHARED)], [step(0, 0, 1_000, 1_000, generation_tokens=1)])
+    assert titled(one, "the ridge is near").title.startswith("decode reads its weights for 1 token a step")
+
+
 def test_a_batch_beyond_the_ridge_needs_no_larger_one() -> None:
-    found = find([kernel(0, 60, weight_bytes=100e6)], [step(0, 0, 1_000, 1_000, generation_tokens=600)])
+    row = kernel(0, 60, weight_bytes=100e6, flops=2 * 600 * 50e6)
+    found = find([row], [step(0, 0, 1_000, 1_000, generation_tokens=600)])
     assert not any("the ridge is near" in finding.title for finding in found)
 
 
@@ -241,8 +259,15 @@ def test_a_run_of_element_wise_kernels_could_be_one() -> None:
 
 
 def test_faster_memory_is_compared_when_devices_are_given() -> None:
-    found = titled(find([kernel(0, 100)], faster={"slower": 1e12, "twice": 4e12}), "scale with the memory")
-    assert "twice" in found.title
+    devices = {"slower": 1e12, "hardly": 2.2e12, "twice": 4e12, "more": 8e12}
+    found = titled(find([kernel(0, 100)], faster=devices), "the memory of")
+    assert found.title == "decode: the memory of twice would save 50.0 us a step"
+    assert found.recoverable_ns == pytest.approx(50 * US)
+
+
+def test_a_data_sheet_is_compared_with_a_data_sheet() -> None:
+    both = Ceilings("bench", {"bf16": Roof(measured=1e15)}, dram=Roof(measured=1e12, spec=2e12))
+    found = titled(find([kernel(0, 100)], ceilings=both, faster={"twice": 4e12}), "the memory of")
     assert found.recoverable_ns == pytest.approx(50 * US)
 
 
@@ -252,6 +277,37 @@ def test_unknown_work_says_what_to_give() -> None:
     assert [finding.title for finding in found] == ["Work is unknown for 100 % of decode"]
     assert "--model" in found[0].next_step
     assert "--donor" in found[0].next_step
+
+
+def test_a_model_is_not_asked_for_where_it_could_tell_nothing() -> None:
+    nan = float("nan")
+    (found,) = find(
+        [kernel(0, 100, phase="other", flops=nan, dram_bytes=nan, bound_ns=nan, bottleneck="unknown")]
+    )
+    assert "--model" not in found.next_step
+    assert "record_shapes" in found.next_step
+
+
+def test_what_ran_while_graphs_were_recorded_is_nothing_to_win() -> None:
+    assert find([kernel(0, 900, phase="other", phase_evidence="setup")]) == ()
+
+
+def test_pinned_memory_need_not_be_pinned() -> None:
+    def advice(name: str) -> str:
+        copy = kernel(100, 160, kind="memcpy", name=name, bottleneck="copy", bound_ns=float("nan"))
+        return titled(find([kernel(0, 100), copy]), "copies over a link").next_step
+
+    assert "pin the host memory" in advice("Memcpy DtoH (Device -> Pageable)")
+    assert "pin" not in advice("Memcpy HtoD (Pinned -> Device)")
+
+
+def test_host_time_that_stacks_inflate_is_less_sure_and_asks_for_the_time_without() -> None:
+    late = "launched 5 us after the device drained; recorded with Python stacks, which inflate host time"
+    case = {**HOST_BOUND, "gaps": [{**gap(100, 300, "host"), "evidence": late}]}
+    host = titled(find(**case), "waits for the host")
+    assert host.confidence == 0.5
+    assert "--tpot" in host.next_step
+    assert titled(find(**case, unprofiled={"decode": 280 * US}), "waits for the host").confidence == 0.8
 
 
 def test_start_up_and_graph_capture_are_not_called_host_bound() -> None:

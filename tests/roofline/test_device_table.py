@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tracekit.errors import RegistryError, UnsupportedError
-from tracekit.roofline import choose_device, device_ceilings, find_devices, load_devices
+from tracekit.roofline import choose_device, device_ceilings, find_devices, load_devices, other_memories
 from tracekit.roofline.devices import Device
 
 DEVICES = load_devices()
@@ -167,6 +167,14 @@ def test_several_parts_of_which_none_is_the_common_one_are_refused_with_their_ke
     with pytest.raises(UnsupportedError) as error:
         choose_device("AMD Instinct MI250X / MI250", DEVICES)
     assert "mi250" in error.value.hint
+
+
+def test_what_could_stand_in_for_a_device_has_its_form_and_no_less_compute() -> None:
+    others = other_memories("H100 SXM5 80GB", DEVICES)
+    assert others["H200 SXM"] == 4.8e12
+    # A PCIe card, another vendor's, and a part with a seventh of the compute.
+    assert not {"H200 NVL", "MI300X", "H20-3e 141GB"} & set(others)
+    assert other_memories("AMD EPYC", DEVICES) == {}
 
 
 def test_find_names_near_rows_for_a_typing_error() -> None:

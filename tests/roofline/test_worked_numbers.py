@@ -176,6 +176,12 @@ def test_without_a_device_there_are_rates_and_no_bound() -> None:
     assert pd.isna(row["bound_ns"])
 
 
+@pytest.mark.parametrize("moved", [4e6, float("nan")])
+def test_no_operations_and_unknown_bytes_or_bandwidth_are_no_bound(moved: float) -> None:
+    ceilings = Ceilings() if moved == 4e6 else simple()
+    assert pd.isna(apply_roofs(kernel((0.0, moved)), ceilings).iloc[0]["bound_ns"])
+
+
 def test_a_duration_of_zero_has_no_rate() -> None:
     assert apply_roofs(kernel((2e9, 4e6), 0), simple())[["flops_per_s", "s_dram"]].isna().all(axis=None)
 

@@ -15,6 +15,9 @@ from tracekit.tables.columns import column
 HOST_BOUND = 0.2
 """A step whose device is idle for the host's sake for more than this share of its window is host-bound."""
 
+_SETUP = "setup"
+"""The `phase_evidence` of start-up and of recording graphs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -93,7 +96,11 @@ def build_case(
     faster: Mapping[str, float] | None = None,
     unprofiled: Mapping[str, float] | None = None,
 ) -> Case:
-    """The case of one report: exclusive times, times at the achievable roof, and host-bound steps."""
+    """The case of one report: exclusive times, times at the achievable roof, and host-bound steps.
+
+    What an engine did while it started up or recorded graphs is nobody's latency, and is left out.
+    """
+    kernels = kernels[words(kernels, "phase_evidence") != _SETUP]
     steps = steps.assign(idle_host_ns=_host_idle(steps, gaps))
     window = column(steps, "dur_ns")
     held = steps.loc[(window > 0) & (steps["idle_host_ns"] > HOST_BOUND * window), "step_id"]

@@ -13,12 +13,15 @@ import pandas as pd
 from tracekit.classify import levers
 from tracekit.classify.case import HOST_BOUND, Case, Finding, build_case, exposed_ns, said, top_names
 from tracekit.classify.collectives import peer_waits
+from tracekit.classify.gaps import STACKS
+from tracekit.classify.recorder import recorder
 from tracekit.classify.signals import Bools, words
-from tracekit.tables import GapCause, Kind, Phase
+from tracekit.tables import LLM_PHASES, GapCause, Kind, Phase
 from tracekit.tables.ceilings import Ceilings
 from tracekit.tables.columns import column
+from tracekit.tables.text import matches
 from tracekit.tables.words import Bottleneck
-from tracekit.units import duration, percent
+from tracekit.units import duration, number_of, percent
 
 WORTH, WORTH_NS = 0.005, 10_000.0
 """A finding under this share of the time, or under this time [ns], is not worth a line."""
@@ -26,6 +29,11 @@ _MOSTLY, _NOTABLE = 0.5, 0.1
 _OVERLAP = (
     "overlap collectives with compute, use a custom or one-shot all-reduce for small messages, or shard less"
 )
+
+_INFLATED = 0.5
+_MODEL_TELLS = "give --model PRESET|config.json, or "
+# A model's dimensions say nothing of training, or of a step whose tokens nobody knows.
+_SHAPES_TELL = "give --donor CAPTURE with shapes of the same kernels, or record with record_shapes"
 
 _NEXT_STEP = {
     Bottleneck.COMPUTE.value: "look at tile shapes, padding and newer kernels for these, or run them in a narrower type",
@@ -80,30 +88,33 @@ def host_bound(case: Case) -> Iterator[Finding]:
         rows = case.of_phase(phase)
         replayed = float(rows["from_graph"].fillna(value=False).mean()) if "from_graph" in rows else 0.0
         bound = int((steps["idle_host_ns"] > HOST_BOUND * column(steps, "dur_ns")).sum())
-        recorder = min(idle, _recorder_ns(case, steps, phase))
-        told = f"; {duration(recorder / len(steps))} of it is the recorder's" if recorder else ""
+        over = min(idle, _recorder_ns(case, steps, phase))
+        told = f"; {duration(over / len(steps))} of it is the recorder's" if over else ""
+        stacks = phase not in case.unprofiled and _with_stacks(case, steps)
+        told += "; Python stacks were recorded, which inflate it" if stacks else ""
         yield Finding(
             f"{said(phase)} waits for the host for {percent(idle / window)} of its step time",
             phase,
             (),
-            idle - recorder,
-            0.8,
-            f"{duration(idle / len(steps))} a step idle before late launches{told}; {bound} of {len(steps)} steps host-bound; "
+            idle - over,
+            _INFLATED if stacks else 0.8,
+            f"{duration(idle / len(steps))} a step idle before late launches{told}; {bound} of {number_of(len(steps), 'step')} host-bound; "
             f"{len(rows) / len(steps):.0f} kernels and copies a step, {percent(replayed)} of them from graphs",
-            _host_step(phase, replayed),
+            _host_step(phase, replayed) + ("; --tpot or --ttft tells the recorder's part" if stacks else ""),
         )
 
 
 def _recorder_ns(case: Case, steps: pd.DataFrame, phase: str) -> float:
-    """What the steps took beyond their time without a profiler; 0 where that is not given.
-
-    A step lasts from its start to the start of the next; the last one, and a lone one, for its own window.
-    """
+    """What the steps took beyond their time without a profiler; 0 where that is not given."""
     if phase not in case.unprofiled:
         return 0.0
-    starts = np.sort(column(steps, "ts_ns"))
-    step = float(np.median(np.diff(starts))) if len(starts) > 1 else float(column(steps, "dur_ns")[0])
-    return max(0.0, step - case.unprofiled[phase]) * len(steps)
+    found = recorder(steps, case.gaps, case.unprofiled[phase])
+    return 0.0 if found is None else found.over_ns * len(steps)
+
+
+def _with_stacks(case: Case, steps: pd.DataFrame) -> bool:
+    """Whether the capture recorded Python stacks: its gaps say so."""
+    return bool(matches(case.gaps["evidence"], STACKS)[_in(case.gaps, steps)].any())
 
 
 def _host_step(phase: str, replayed: float) -> str:
@@ -127,7 +138,7 @@ def waits(case: Case) -> Iterator[Finding]:
                 (),
                 idle,
                 0.7,
-                f"{count} waits in {len(steps)} steps, {duration(idle)} idle behind them",
+                f"{number_of(count, 'wait')} in {number_of(len(steps), 'step')}, {duration(idle)} idle behind them",
                 "keep results on the device, or read the last step's results while the next one runs",
             )
 
@@ -164,9 +175,10 @@ def communication(case: Case) -> Iterator[Finding]:
 def copies(case: Case) -> Iterator[Finding]:
     """Copies over the host or peer link that no kernel hides."""
     chosen = words(case.rows, "bottleneck") == Bottleneck.COPY
-    next_step = "pin the host memory, copy on another stream, or keep the data on the device"
-    for finding, _ in _exposed(case, chosen, "copies over a link", 0.6):
-        yield replace(finding, next_step=next_step)
+    pageable = ~matches(case.rows["name"], r"(?i)pinned")
+    for finding, inside in _exposed(case, chosen, "copies over a link", 0.6):
+        pin = "pin the host memory, " if pageable[inside].any() else ""
+        yield replace(finding, next_step=f"{pin}copy on another stream, or keep the data on the device")
 
 
 def _exposed(case: Case, chosen: Bools, what: str, confidence: float) -> Iterator[tuple[Finding, Bools]]:
@@ -220,7 +232,8 @@ def below_roof(case: Case) -> Iterator[Finding]:
             top_names(group),
             lost,
             round(min(confidence, 0.8), 2),
-            f"{len(group)} kernels take {duration(own)}, {duration(own - lost)} at the achievable roof; "
+            f"{number_of(len(group), 'kernel')} {'takes' if len(group) == 1 else 'take'} {duration(own)}, "
+            f"{duration(own - lost)} at the achievable roof; "
             + ", ".join(f"{name} {percent(value / lost)}" for name, value in by_class.items() if value),
             next_steps[str(by_class.index[0])],
         )
@@ -250,7 +263,7 @@ def missing(case: Case) -> Iterator[Finding]:
                 0.0,
                 1.0,
                 f"{duration(lost)} of {duration(own)} have neither FLOPs nor bytes",
-                "give --model PRESET|config.json, or --donor CAPTURE with shapes of the same kernels, or record with record_shapes",
+                _MODEL_TELLS + _SHAPES_TELL if phase in LLM_PHASES else _SHAPES_TELL,
             )
 
 

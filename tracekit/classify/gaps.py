@@ -17,6 +17,8 @@ from tracekit.tables.text import matches
 
 _SYNC = r"Synchronize|^(?:cuda|hip)Memcpy(?!\w*Async)"
 _PROFILER = r"(?i)buffer flush|activity buffer|instrumentation|profilerst(?:art|op)"
+STACKS = "Python stacks"
+"""What the evidence of a host's gap says where the capture recorded them."""
 AFTER_SYNC_NS = 100_000
 """A launch this long after a synchronisation is late for the host's own reasons, not for the wait."""
 
@@ -124,9 +126,7 @@ def _causes(
     comm = _is_comm(before) | _is_comm(after)
     crossed = ~_same(before, after, "stream")
     stacks = (
-        "; recorded with Python stacks, which inflate host time"
-        if info and "with_stack" in info.options
-        else ""
+        f"; recorded with {STACKS}, which inflate host time" if info and "with_stack" in info.options else ""
     )
     delay, early = _us(done - idle.start), _us(idle.start - done)
     copied = np.where(_to_host(before), " after a copy to the host", "").astype(object)

@@ -9,61 +9,87 @@ import numpy as np
 import pandas as pd
 
 from tracekit.classify.case import Case, Finding, top_names
-from tracekit.classify.signals import Bools, words
+from tracekit.classify.signals import Bools, Floats, words
 from tracekit.tables import Kind, Phase
 from tracekit.tables.columns import column
+from tracekit.tables.stored import weight_item
+from tracekit.tables.text import mapped
 from tracekit.tables.words import Bottleneck
-from tracekit.units import digits, duration, percent, si
+from tracekit.units import digits, duration, number_of, percent, si
 
 _NS = 1e9
 _NEIGHBOURS = 4
 _LIGHT = ("norm", "rope", "act", "elementwise", "eltwise", "mem", "copy", "cat", "reduce", "quant", "fused")
 _PRODUCTS = ("aten::bmm", "aten::baddbmm", "aten::matmul")
+_WIDTHS = {"fp8": 1.0, "int8": 1.0, "fp4": 0.5, "int4": 0.5, "fp32": 4.0, "tf32": 4.0, "fp64": 8.0}
+_INT4, _INT4_GROUPS = 0.5, 0.5 + 2 / 128
+"""Bytes of a 4-bit element, without a scale, and with one of two bytes a group of 128."""
+_SOME = 0.05
+"""A width that saves less than this share of the bytes is not worth naming: they are that narrow already."""
+_STEP_UP = 1.2
+"""Another device's memory is worth naming where it is a fifth faster."""
 _MEMORY_BOUND = (Bottleneck.DRAM.value, Bottleneck.UNKNOWN.value, Bottleneck.LATENCY.value)
 
 
 def kv_quantisation(case: Case) -> Iterator[Finding]:
-    """KV cache in one byte an element: half of the KV bytes of a 16-bit cache."""
+    """KV cache in fewer bits, and with fewer heads."""
     yield from _fewer_bytes(
-        case, "kv_bytes", "the KV cache", "an 8-bit KV cache (fp8 or int8) halves its bytes, a 4-bit one quarters them; "
-        "paged or grouped-query attention shares them",
+        case, "kv_bytes", "a KV cache", _INT4,
+        "store the cache in fp8 or int8; paging it moves the same bytes and lets the batch grow",
     )  # fmt: skip
 
 
 def weight_quantisation(case: Case) -> Iterator[Finding]:
-    """Weights in one byte an element: half of the weight bytes of a 16-bit model."""
+    """Weights in fewer bits than they have: those that a kernel's name tells to be narrow are taken as such."""
     yield from _fewer_bytes(
-        case, "weight_bytes", "the weights", "8-bit weights (fp8 or int8) halve their bytes, 4-bit weights quarter them",
+        case, "weight_bytes", "weights", _INT4_GROUPS,
+        "quantise the weights; 4 bits move fewer bytes, the arithmetic stays that of the activations",
     )  # fmt: skip
 
 
-def _fewer_bytes(case: Case, name: str, what: str, next_step: str) -> Iterator[Finding]:
-    rate = case.ceilings.dram.achievable
-    rows = _decode(case)
+def _fewer_bytes(case: Case, name: str, what: str, four_bits: float, next_step: str) -> Iterator[Finding]:
+    rate, rows = case.ceilings.dram.achievable, _decode(case)
     if rate is None or rows.empty:
         return
-    moved = column(rows, name)
-    chosen = (moved > 0) & np.isin(words(rows, "bottleneck"), _MEMORY_BOUND)
-    if not chosen.any():
+    chosen = (column(rows, name) > 0) & np.isin(words(rows, "bottleneck"), _MEMORY_BOUND)
+    rows = rows[chosen]
+    if rows.empty:
         return
-    half = moved[chosen] / 2 / rate * _NS
-    # A kernel can lose no more than its own time, and in a host-bound step nothing.
-    free = ~rows["held"].to_numpy(dtype=bool)[chosen]
-    saved = float(
-        np.where(free, np.minimum(half, rows["own_ns"].to_numpy(dtype=np.float64)[chosen]), 0.0).sum()
-    )
-    steps = len(case.steps_of(Phase.DECODE.value))
-    total = float(np.nansum(moved[chosen]))
-    share = total / float(np.nansum(column(rows, "dram_bytes")[chosen]) or np.nan)
+    moved, width = column(rows, name), _width(rows)
+    steps = max(1, len(case.steps_of(Phase.DECODE.value)))
+    saved = {word: _saved(rows, moved * (1 - np.minimum(1.0, item / width)), rate)
+             for word, item in (("8 bits", 1.0), ("4 bits", four_bits))}  # fmt: skip
+    total = float(moved.sum())
+    word = next((word for word, won in saved.items() if won > _SOME * total / rate * _NS), None)
+    if word is None:
+        return
+    share = total / float(np.nansum(column(rows, "dram_bytes")) or np.nan)
+    more = [f"{wide} save {duration(won / steps)}" for wide, won in saved.items() if wide != word and won]
+    if name == "kv_bytes":
+        more.append(f"half as many KV heads save {duration(_saved(rows, moved / 2, rate) / steps)}")
     yield Finding(
-        f"decode: half of {what} read is {duration(saved / max(steps, 1))} a step",
+        f"decode: {what} of {word} would save {duration(saved[word] / steps)} a step",
         Phase.DECODE.value,
-        top_names(rows[chosen]),
-        saved,
+        top_names(rows),
+        saved[word],
         0.6,
-        f"{si(total / max(steps, 1), 'B')} a step, {percent(share)} of these kernels' bytes, at {si(rate, 'B/s')} achievable",
+        f"{si(total / steps, 'B')} a step now, {percent(share)} of these kernels' bytes, at {si(rate, 'B/s')} achievable; "
+        + ", ".join(more),
         next_step,
     )
+
+
+def _width(rows: pd.DataFrame) -> Floats:
+    """Bytes of one stored element: by the kernel's name, else of its dtype, else two."""
+    by_name = np.asarray(mapped(rows["name"], weight_item), dtype=np.float64)
+    by_dtype = np.array([_WIDTHS.get(str(word), 2.0) for word in words(rows, "dtype")])
+    return np.where(np.isnan(by_name), by_dtype, by_name)
+
+
+def _saved(rows: pd.DataFrame, fewer: Floats, rate: float) -> float:
+    """Time of fewer bytes; a kernel can lose no more than its own time, and in a host-bound step nothing [ns]."""
+    free = ~rows["held"].to_numpy(dtype=bool)
+    return float(np.where(free, np.minimum(fewer / rate * _NS, column(rows, "own_ns")), 0.0).sum())
 
 
 def larger_batch(case: Case) -> Iterator[Finding]:
@@ -74,37 +100,39 @@ def larger_batch(case: Case) -> Iterator[Finding]:
     if rate is None or rows.empty or not (tokens > 0).any():
         return
     weights = column(rows, "weight_bytes")
-    chosen = (
-        (weights > 0) & (words(rows, "bottleneck") == Bottleneck.DRAM) & ~rows["held"].to_numpy(dtype=bool)
-    )
-    ridge = _ridge_tokens(case, rows[chosen])
+    bound = (weights > 0) & (words(rows, "bottleneck") == Bottleneck.DRAM)
+    rows = rows[bound & ~rows["held"].to_numpy(dtype=bool)]
     batch = float(np.nanmedian(tokens[tokens > 0]))
-    if ridge is None or not chosen.any() or batch >= ridge:
+    ridge = _ridge_tokens(case, rows, batch)
+    if ridge is None or batch >= ridge:
         return
-    spent = np.minimum(weights / rate * _NS, rows["own_ns"].to_numpy(dtype=np.float64))[chosen].sum()
+    spent = float(np.minimum(column(rows, "weight_bytes") / rate * _NS, column(rows, "own_ns")).sum())
     yield Finding(
-        f"decode reads its weights for {batch:.0f} tokens a step; the ridge is near {ridge:.0f}",
+        f"decode reads its weights for {number_of(round(batch), 'token')} a step; the ridge is near {ridge:.0f}",
         Phase.DECODE.value,
-        top_names(rows[chosen]),
-        float(spent) * (1 - batch / ridge),
+        top_names(rows),
+        spent * (1 - batch / ridge),
         0.5,
-        f"{duration(float(spent) / len(steps))} of weight reading a step; the same tokens in steps of {ridge:.0f} read them "
+        f"{duration(spent / len(steps))} of weight reading a step; the same tokens in steps of {ridge:.0f} read them "
         f"{digits(ridge / batch)} times less often",
         "batch more requests a step while the KV cache fits and the latency target allows it",
     )
 
 
-def _ridge_tokens(case: Case, rows: pd.DataFrame) -> float | None:
-    """Tokens at which a weight read is as long as its math: 2 FLOP a weight and token, bytes/weight of the rows.
+def _ridge_tokens(case: Case, rows: pd.DataFrame, batch: float) -> float | None:
+    """Tokens at which reading the weights is as long as the math on them.
 
-    With F = 2 M w/b FLOPs and w bytes of weights, M* = ridge b / 2; activations are left out, so it is low.
+    With W bytes of weights and F FLOPs of M tokens: W / B = (F / M) M* / P. Activations are left out, so it is low;
+    experts that a larger batch would touch more of make it higher. None where FLOPs or roofs are unknown.
     """
-    peaks = pd.Series(words(rows, "peak"))
-    word = peaks[peaks != ""].mode()
-    if word.empty or (ridge := case.ceilings.ridge(str(word.iloc[0]))) is None:
+    peaks = {word: roof.used for word, roof in case.ceilings.peaks.items() if roof.used is not None}
+    peak = np.asarray(pd.Series(words(rows, "peak"), dtype=object).map(peaks), dtype=np.float64)
+    math = column(rows, "flops") / peak
+    known = math > 0
+    bandwidth = case.ceilings.dram.used
+    if not known.any() or not bandwidth:
         return None
-    width = {"fp8": 1.0, "int8": 1.0, "fp4": 0.5, "fp32": 4.0, "tf32": 4.0}.get(str(word.iloc[0]), 2.0)
-    return ridge * width / 2
+    return batch * float((column(rows, "weight_bytes")[known] / bandwidth).sum() / math[known].sum())
 
 
 def fused_attention(case: Case) -> Iterator[Finding]:
@@ -127,7 +155,7 @@ def fused_attention(case: Case) -> Iterator[Finding]:
             top_names(rows[chain]),
             lost,
             0.7,
-            f"{int(unfused.sum())} softmax kernels between batched products; they and their neighbours take "
+            f"{number_of(int(unfused.sum()), 'softmax kernel')} between batched products; with their neighbours "
             f"{duration(float(rows['own_ns'].to_numpy(dtype=np.float64)[chain].sum()))}",
             "use FlashAttention or SDPA: scores then never reach DRAM",
         )
@@ -158,7 +186,7 @@ def fusion(case: Case) -> Iterator[Finding]:
             top_names(mine[inside]) if inside.any() else (),
             lost,
             0.5,
-            f"{int((size > 1).sum())} runs of {digits(float(size[size > 1].mean() if (size > 1).any() else 0))} kernels take "
+            f"{number_of(int((size > 1).sum()), 'run')} of {digits(float(size[size > 1].mean() if (size > 1).any() else 0))} kernels take "
             f"{duration(float(column(mine, 'own_ns')[inside].sum()))}; one kernel a run would save {duration(lost)}",
             "compile the model, or use fused norm, rotary and activation kernels",
         )
@@ -171,22 +199,25 @@ def _lately(marks: Bools) -> Bools:
 
 
 def faster_memory(case: Case) -> Iterator[Finding]:
-    """The same DRAM-bound bytes on the next device that is given."""
-    own, rows = case.ceilings.dram.used, _decode(case)
-    faster = {name: rate for name, rate in case.faster.items() if own is not None and rate > own}
+    """The same DRAM-bound bytes on the next device that is given, data sheet against data sheet."""
+    roof, rows = case.ceilings.dram, _decode(case)
+    own = roof.used if roof.spec is None else roof.spec
+    faster = {name: rate for name, rate in case.faster.items() if own is not None and rate >= _STEP_UP * own}
     if own is None or not faster or rows.empty:
         return
     bound = (words(rows, "bottleneck") == Bottleneck.DRAM) & ~rows["held"].to_numpy(dtype=bool)
-    spent = float(rows["own_ns"].to_numpy(dtype=np.float64)[bound].sum())
+    spent = float(column(rows, "own_ns")[bound].sum())
+    steps = max(1, len(case.steps_of(Phase.DECODE.value)))
     name, rate = min(faster.items(), key=lambda item: item[1])
+    won = spent * (1 - own / rate)
     yield Finding(
-        f"decode: DRAM-bound kernels scale with the memory of {name}",
+        f"decode: the memory of {name} would save {duration(won / steps)} a step",
         Phase.DECODE.value,
         top_names(rows[bound]),
-        spent * (1 - own / rate),
+        won,
         0.4,
-        f"{duration(spent)} DRAM-bound at {si(own, 'B/s')}; {name} has {si(rate, 'B/s')}",
-        f"`tracekit whatif --device` for {name}",
+        f"{duration(spent / steps)} a step is DRAM-bound at {si(own, 'B/s')}; {name} has {si(rate, 'B/s')}",
+        "`tracekit whatif` on this capture, with --device, says it for the whole step",
     )
 
 

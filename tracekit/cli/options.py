@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tracekit.errors import UsageError
+from tracekit.units import parse_duration
+
 if TYPE_CHECKING:
     from tracekit.pipeline.options import Options
     from tracekit.readers.source import Progress
@@ -101,6 +104,20 @@ Steady = Annotated[
         help="Leave out ramp-up (decode steps below the median batch) and steps that the window cuts.",
     ),
 ]
+Tpot = Annotated[
+    str | None,
+    typer.Option(
+        "--tpot",
+        help="Time of a decode step without a profiler, such as 12.3ms: the rest of a profiled step is the profiler's.",
+        show_default=False,
+    ),
+]
+Ttft = Annotated[
+    str | None,
+    typer.Option(
+        "--ttft", help="Time to the first token without a profiler: the same of prefill.", show_default=False
+    ),
+]
 Ranks = Annotated[
     int | None,
     typer.Option("--tp", min=1, help="Tensor-parallel ranks that share the model.", show_default=False),
@@ -130,6 +147,8 @@ def choices(
     dram: str | None = None,
     model: str | None = None,
     ranks: int | None = None,
+    tpot: str | None = None,
+    ttft: str | None = None,
     steady: bool = False,
     donors: list[str] | None = None,
     counters: list[str] | None = None,
@@ -139,7 +158,7 @@ def choices(
     """The options of an analysis from those of the command line.
 
     Raises:
-        UsageError: A peak or a bandwidth is not written as it should be.
+        UsageError: A peak, a bandwidth or a time is not written as it should be.
     """
     from tracekit.pipeline.options import Options
     from tracekit.roofline import parse_peak, parse_rate
@@ -151,12 +170,24 @@ def choices(
         dram=None if dram is None else parse_rate(dram),
         model=model,
         ranks=ranks,
+        unprofiled={
+            phase: _time(option, text)
+            for phase, option, text in (("decode", "--tpot", tpot), ("prefill", "--ttft", ttft))
+            if text is not None
+        },
         steady=steady,
         donors=tuple(donors or ()),
         counters=tuple(counters or ()),
         cache=cache,
         progress=progress,
     )
+
+
+def _time(option: str, text: str) -> float:
+    value = parse_duration(text)
+    if value is None:
+        raise UsageError(f"{option} {text!r}: not a time", hint="for example 12.3ms, 850us or 1.2s")
+    return value
 
 
 def cache_folder(*, on: bool, folder: Path | None) -> Path | None:

@@ -13,6 +13,7 @@ from tracekit.pipeline.stages import Measured, Staged, named, place_after, run_s
 from tracekit.pipeline.steady import steady
 from tracekit.report.contract import CaptureUsed, DeviceUsed
 from tracekit.report.result import Result
+from tracekit.roofline import load_devices, other_memories
 from tracekit.tables import GAPS, QUALITY, STEPS, QualityNote, Role
 from tracekit.tables.ceilings import Ceilings
 
@@ -39,7 +40,7 @@ def analyze(paths: Sequence[str], options: Options | None = None) -> Result:
     staged = [(part, run_stages(part, chosen, donors, measured)) for part in with_shapes(parts)]
     if chosen.steady:
         staged = [(part, steady(stage)) for part, stage in staged]
-    return _together(staged, parts, failures)
+    return _together(staged, parts, failures, chosen)
 
 
 def _measured(parts: list[Loaded], failures: list[Failure], options: Options) -> Measured:
@@ -58,7 +59,9 @@ def _measured(parts: list[Loaded], failures: list[Failure], options: Options) ->
     return Measured(counters, failed=bool(options.counters) and not counters)
 
 
-def _together(staged: list[tuple[Loaded, Staged]], parts: list[Loaded], failures: list[Failure]) -> Result:
+def _together(
+    staged: list[tuple[Loaded, Staged]], parts: list[Loaded], failures: list[Failure], options: Options
+) -> Result:
     kernels, steps, gaps, quality = [], [], [], []
     counted = stepped = 0
     for part, stage in staged:
@@ -72,7 +75,12 @@ def _together(staged: list[tuple[Loaded, Staged]], parts: list[Loaded], failures
     quality.append(_quality(check_ranks([part.capture.info for part, _ in staged]), None))
     ceilings = staged[0][1].ceilings if staged else Ceilings()
     all_kernels, all_steps, all_gaps = _stacked(kernels), _stacked(steps), _stacked(gaps)
-    findings = find_findings(all_kernels, all_steps, all_gaps, ceilings) if len(all_kernels) else ()
+    faster = other_memories(ceilings.device, load_devices(options.data))
+    findings = (
+        find_findings(all_kernels, all_steps, all_gaps, ceilings, faster, options.unprofiled)
+        if len(all_kernels)
+        else ()
+    )
     return Result(
         all_kernels,
         STEPS.check(STEPS.conform(all_steps)),

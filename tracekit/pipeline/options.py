@@ -20,6 +20,7 @@ class Options:
         ranks: Tensor-parallel ranks that share the model; None for the ranks that the capture names.
         donors: Captures whose recorded shapes stand in for missing ones.
         counters: Files of hardware counters of the same run.
+        unprofiled: By phase, the time of a step without a profiler [ns]: a measured TPOT for decode, TTFT for prefill.
         steady: Leave out decode steps below the median batch, and steps that the window cuts.
         cache: Folder in which parsed captures are kept, by content; None to keep none.
         progress: Called while reading, with raw bytes read and the size, by capture label.
@@ -33,6 +34,7 @@ class Options:
     ranks: int | None = None
     donors: tuple[str, ...] = ()
     counters: tuple[str, ...] = ()
+    unprofiled: Mapping[str, float] = field(default_factory=dict)
     steady: bool = False
     cache: Path | None = None
     progress: Progress | None = None

@@ -10,7 +10,14 @@ from tracekit.roofline.ceilings import (
     with_given,
     with_measured,
 )
-from tracekit.roofline.devices import Device, DeviceMatch, choose_device, find_devices, load_devices
+from tracekit.roofline.devices import (
+    Device,
+    DeviceMatch,
+    choose_device,
+    find_devices,
+    load_devices,
+    other_memories,
+)
 from tracekit.roofline.matching import match_device, pick_device
 
 __all__ = [
@@ -25,6 +32,7 @@ __all__ = [
     "match_device",
     "mbu",
     "mfu",
+    "other_memories",
     "parse_peak",
     "parse_rate",
     "pick_device",

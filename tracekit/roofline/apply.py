@@ -75,6 +75,8 @@ def apply_roofs(kernels: pd.DataFrame, ceilings: Ceilings) -> pd.DataFrame:
     bandwidth = ceilings.dram.used or float("nan")
     times = np.stack([compute_ns(out, ceilings), moved / bandwidth * _NS, link_ns(out, ceilings)])
     known = ~np.isnan(times)
+    # No operations are no bound where the bytes, or their roof, are not known.
+    known[0] &= (times[0] > 0) | known[1]
     bound = np.where(known.any(axis=0), np.max(np.where(known, times, -1.0), axis=0, initial=-1.0), np.nan)
     limiter = np.where(bound > 0, np.argmax(np.where(known, times, -1.0), axis=0), -1)
     hw = column(out, "flops_hw")

@@ -243,3 +243,31 @@ def choose_device(text: str, table: Iterable[Device]) -> tuple[Device, str]:
             f"--device {text!r} names {1 + len(others)} devices", hint=f"one of {first.key}, {rest}"
         )
     return first, f"{text!r} is taken to be {first.name}; it could also mean {rest}"
+
+
+def other_memories(name: str | None, table: Iterable[Device]) -> dict[str, float]:
+    """DRAM byte/s of devices that could stand in for one, by name; empty where the one is not in the table.
+
+    Those of its vendor and form (a PCIe card is no advice for an NVLink board) whose 16-bit rate is not lower.
+    """
+    table = tuple(table)
+    own = next((row for row in table if row.name == name), None)
+    if own is None:
+        return {}
+    return {
+        row.name: row.dram
+        for row in table
+        if row.dram is not None
+        and (row.vendor, _form(row)) == (own.vendor, _form(own))
+        and _wide(row) >= _wide(own)
+    }
+
+
+def _wide(row: Device) -> float:
+    """Its dense 16-bit rate [FLOP/s]."""
+    return row.flops.get("bf16") or row.flops.get("fp16") or 0.0
+
+
+def _form(row: Device) -> str:
+    """What a board plugs into, by its link: PCIe, NVLink, Infinity Fabric."""
+    return re.split(r"[\d ]", row.link_kind, maxsplit=1)[0]

@@ -11,6 +11,7 @@ import pandas as pd
 
 from tracekit.models import ModelConfig
 from tracekit.tables import Kind, WorkSource
+from tracekit.tables.stored import weight_item
 from tracekit.tables.text import matches
 from tracekit.work.dtypes import element_size
 from tracekit.work.known import COLUMNS, fill_work, unknown_work
@@ -19,14 +20,6 @@ from tracekit.work.pieces import Builder, Fusion, Piece, StepSizes
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-# Bytes of one stored weight that a kernel's name tells: 4 bits and a scale a block of 32, of 16, a group of 128.
-_WEIGHT_ITEMS = (
-    (re.compile(r"mxfp4|mxe2m1", re.IGNORECASE), 0.5 + 1 / 32),
-    (re.compile(r"nvfp4|nvf4|e2m1|fp4", re.IGNORECASE), 0.5 + 1 / 16),
-    (re.compile(r"marlin|awq|gptq|int4|w4a|u4b8", re.IGNORECASE), 0.5 + 2 / 128),
-    (re.compile(r"fp8|e4m3|e5m2|float8|F8_?F8", re.IGNORECASE), 1.0),
-    (re.compile(r"i8816|int8|_i8_|imma", re.IGNORECASE), 1.0),
-)
 # Kernels that quantise the experts' inputs to MXFP8; others of the family serve other layers.
 _MXFP8_INPUTS = re.compile(r"quantize_with_block_size<\(\S*BlockScaleQuantizationType\)2, [^<>]*\b32\b")
 _EXPERT_INPUTS = "quant.experts"
@@ -254,8 +247,6 @@ def _weight_items(names: pd.Series, stored: Stored) -> Floats:
     """Bytes of one weight by kernel name; each distinct name is looked at once."""
     column = names.astype("category").cat
     default = stored.weight_item or stored.item
-    items = [
-        next((item for pattern, item in _WEIGHT_ITEMS if pattern.search(str(name)[:4096])), default)
-        for name in column.categories
-    ]
+    told = [weight_item(str(name)) for name in column.categories]
+    items = [default if item is None else item for item in told]
     return np.array([*items, default], dtype=np.float64)[column.codes.to_numpy()]
