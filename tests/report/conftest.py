@@ -1,6 +1,7 @@
 """A small analysed run, written out: one prefill step, decode steps, a copy, and what nobody could name."""
 
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -57,6 +58,18 @@ def make_result() -> Callable[..., Result]:
         )
 
     return make
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs the playwright package")
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("needs a Chromium binary on the path")
+    with playwright.sync_playwright() as started:
+        made = started.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield made
+        made.close()
 
 
 @dataclass(frozen=True)

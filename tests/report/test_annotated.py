@@ -59,6 +59,25 @@ def test_a_kernel_says_what_limits_it(make_result: Make, tmp_path: Path) -> None
     assert counted == {"achieved FLOP/s", "DRAM byte/s"}
 
 
+def test_a_kernel_with_counters_says_what_was_measured(make_result: Make, tmp_path: Path) -> None:
+    row = {"dur_ns": 1000, "dram_bytes": 1e6}
+    kernels = [
+        {"name": "counted", "ts_ns": 0, "dram_bytes_hw": 3e6, "hw_status": "measured", **row},
+        {"name": "lacking", "ts_ns": 1000, "hw_status": "unsupported", **row},
+    ]
+    first, second = (
+        event["args"]
+        for event in written(make_result(kernels), tmp_path / "out.json.gz")
+        if event.get("cat") == "kernel"
+    )
+    assert (first["least DRAM byte"], first["measured DRAM byte"], first["counters"]) == (
+        1e6,
+        3e6,
+        "measured",
+    )
+    assert (second.get("measured DRAM byte"), second["counters"]) == (None, "unsupported")
+
+
 def test_self_times_of_ops_do_not_overlap(make_result: Make, tmp_path: Path) -> None:
     # An op of 100 ns self time calls one of 50 ns at 10 ns: as slices of one track they stand in a row.
     ops = [

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -93,18 +92,6 @@ def test_a_mark_keeps_its_own_kernel(make_result: Make) -> None:
         "roofline": [("mm", "compute", 400, 1e12)],
         "strip": [("fill", "copy", 0, 2.5e11), ("gather", "dram", 0, 2e12)],
     }
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs the playwright package")
-    path = shutil.which("chromium") or shutil.which("google-chrome")
-    if path is None:
-        pytest.skip("needs a Chromium binary on the path")
-    with playwright.sync_playwright() as started:
-        made = started.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield made
-        made.close()
 
 
 @pytest.fixture

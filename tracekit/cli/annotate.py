@@ -8,6 +8,7 @@ import typer
 
 from tracekit.cli.options import (
     Captures,
+    Counters,
     Data,
     Device,
     Donor,
@@ -35,6 +36,7 @@ def annotate(
     model: Model = None,
     tp: Ranks = None,
     donor: Donor = None,
+    counters: Counters = None,
     device: Device = None,
     peak: Peak = None,
     dram: Dram = None,
@@ -58,6 +60,7 @@ def annotate(
                 model=model,
                 ranks=tp,
                 donors=donor,
+                counters=counters,
                 progress=progress,
             ),
         )

@@ -17,6 +17,8 @@ import pandas as pd
 
 from tracekit.errors import CaptureError
 from tracekit.report.accounting import NS
+from tracekit.report.counted import has_counters
+from tracekit.report.lanes import Place, Tracks
 from tracekit.report.result import Result
 from tracekit.report.whole import write_whole
 from tracekit.tables import Kind
@@ -35,6 +37,8 @@ _CATEGORY = {
     str(Kind.CPU_OP): "cpu_op",
 }
 _STEPS, _PHASES, _GAPS = 1_000_001, 1_000_002, 1_000_003
+_TITLES = {_STEPS: "steps", _PHASES: "phases", _GAPS: "idle"}
+_ORDER = {"steps": -3, "phases": -2, "idle": -1}
 _BINS = 2000
 _SHORT_NAME = 120
 _EVENT_BYTES = 600
@@ -79,14 +83,15 @@ def annotated_json(result: Result, kernels: pd.DataFrame, *, reduced: bool = Fal
     """
     starts = [int(table["ts_ns"].min()) for table in (result.kernels, result.steps) if len(table)]
     first = min(starts, default=0)
-    places = _places(result)
+    tracks = Tracks(_places(result))
     events = chain(
-        _names(places),
-        _kernel_events(kernels, places, first, reduced=reduced),
-        _step_events(result.steps, places, first),
-        _phase_events(result.kernels, places, first),
-        _gap_events(result.gaps, places, first),
-        _counters(result.rows, places, first),
+        _kernel_events(kernels, tracks, first, reduced=reduced),
+        _step_events(result.steps, tracks, first),
+        _phase_events(result.kernels, tracks, first),
+        _gap_events(result.gaps, tracks, first),
+        _counters(result.rows, tracks.places, first),
+        # Last: tracks are known when their slices have been made.
+        _names(tracks),
     )
     lines = ",\n".join(json.dumps(event, allow_nan=False, separators=(",", ":")) for event in events)
     head = json.dumps({"displayTimeUnit": "ms", "otherData": {"tracekit_first_ts_ns": str(first)}})
@@ -116,12 +121,15 @@ def _places(result: Result) -> dict[tuple[int, int], int]:
     return {key: number for number, key in enumerate(sorted(seen), 1)}
 
 
-def _names(places: dict[tuple[int, int], int]) -> Iterator[Event]:
-    for (rank, device), place in places.items():
+def _names(tracks: Tracks) -> Iterator[Event]:
+    for (rank, device), place in tracks.places.items():
         name = ("" if rank < 0 else f"rank {rank} ") + ("host" if device < 0 else f"device {device}")
         yield {"ph": "M", "name": "process_name", "pid": place, "args": {"name": name}}
-        for track, title in ((_STEPS, "steps"), (_PHASES, "phases"), (_GAPS, "idle")):
-            yield {"ph": "M", "name": "thread_name", "pid": place, "tid": track, "args": {"name": title}}
+    for (place, track), title in sorted(tracks.titles.items()):
+        where = {"ph": "M", "pid": place, "tid": track}
+        yield {**where, "name": "thread_name", "args": {"name": title}}
+        # What explains the kernels stands above them.
+        yield {**where, "name": "thread_sort_index", "args": {"sort_index": _ORDER.get(title, track)}}
 
 
 def _micro(ns: int) -> float:
@@ -156,23 +164,33 @@ _ARGUMENTS = {
     "dram_bytes_per_s": "DRAM byte/s",
     "arithmetic_intensity": "FLOP/byte",
     "flops_source": "FLOPs from",
+    "dram_bytes": "least DRAM byte",
+    "dram_bytes_hw": "measured DRAM byte",
+    "hw_status": "counters",
     "flags": "flags",
 }
 _EVIDENCE = {"bottleneck_evidence": "class evidence", "phase_evidence": "phase evidence", "op": "op"}
 
 
-def _kernel_events(
-    rows: pd.DataFrame, places: dict[tuple[int, int], int], first: int, *, reduced: bool
-) -> Iterator[Event]:
+def _kernel_events(rows: pd.DataFrame, tracks: Tracks, first: int, *, reduced: bool) -> Iterator[Event]:
     wanted = {**_ARGUMENTS, **({} if reduced else _EVIDENCE)}
+    if not has_counters(rows):
+        # The same word on every kernel tells nothing.
+        wanted = {name: word for name, word in wanted.items() if not name.endswith(("_hw", "hw_status"))}
     fields = rows[[name for name in wanted if name in rows]].rename(columns=wanted)
     names = [str(name) for name in rows["name"]]
     starts = _without_overlap(rows) - first
-    fixed = zip(names, rows["kind"], _key(rows), column(rows, "stream"), starts, rows["dur_ns"], strict=True)
-    for (name, kind, key, stream, start, dur), record in zip(fixed, fields.to_dict("records"), strict=True):
+    keys, streams = _key(rows), np.nan_to_num(column(rows, "stream"), nan=0).astype(np.int64)
+    dur = rows["dur_ns"].to_numpy(dtype=np.int64)
+    titles = [
+        f"{'thread' if device < 0 else 'stream'} {stream}"
+        for (_, device), stream in zip(keys, streams, strict=True)
+    ]
+    where = tracks.put(keys, streams, titles, starts, dur)
+    fixed = zip(names, rows["kind"], where, starts.tolist(), dur.tolist(), strict=True)
+    for (name, kind, at, start, lasting), record in zip(fixed, fields.to_dict("records"), strict=True):
         shown = name[:_SHORT_NAME] if reduced else name
-        where = (places[key], 0 if math.isnan(stream) else int(stream))
-        event = _slice(shown, _CATEGORY[str(kind)], where, int(start), int(dur))
+        event = _slice(shown, _CATEGORY[str(kind)], at, start, lasting)
         event["args"] = {
             str(word): value for word, raw in record.items() if (value := _value(raw)) is not None
         }
@@ -217,20 +235,27 @@ def _without_overlap(rows: pd.DataFrame) -> np.ndarray:
     return starts
 
 
-def _step_events(steps: pd.DataFrame, places: dict[tuple[int, int], int], first: int) -> Iterator[Event]:
+def _step_events(steps: pd.DataFrame, tracks: Tracks, first: int) -> Iterator[Event]:
     wanted = ["step_id", "engine", "phase", "confidence", "evidence", "annotation", "flags", "n_kernels"]
     wanted += ["context_tokens", "generation_requests", "sum_k", "mfu", "mbu"]
-    for key, record in zip(_key(steps), steps[["ts_ns", "dur_ns", *wanted]].to_dict("records"), strict=True):
+    for at, record in zip(
+        _one_track(steps, tracks, _STEPS), steps[["ts_ns", "dur_ns", *wanted]].to_dict("records"), strict=True
+    ):
         name = f"step {record['step_id']}: {record['phase']}"
-        where = (places[key], _STEPS)
-        event = _slice(name, "tracekit_step", where, int(record["ts_ns"]) - first, int(record["dur_ns"]))
+        event = _slice(name, "tracekit_step", at, int(record["ts_ns"]) - first, int(record["dur_ns"]))
         event["args"] = {word: value for word in wanted if (value := _value(record[word])) is not None}
         yield event
 
 
-def _phase_events(kernels: pd.DataFrame, places: dict[tuple[int, int], int], first: int) -> Iterator[Event]:
+def _one_track(rows: pd.DataFrame, tracks: Tracks, track: int) -> list[Place]:
+    """Where slices are that belong on one track of each device."""
+    starts, dur = (rows[name].to_numpy(dtype=np.int64) for name in ("ts_ns", "dur_ns"))
+    return tracks.put(_key(rows), np.full(len(rows), track), [_TITLES[track]] * len(rows), starts, dur)
+
+
+def _phase_events(kernels: pd.DataFrame, tracks: Tracks, first: int) -> Iterator[Event]:
     """Runs of kernels of one phase, from the start of the first to the end of the last."""
-    rows = kernels.assign(_place=[places[key] for key in _key(kernels)]).sort_values(
+    rows = kernels.assign(_place=[tracks.places[key] for key in _key(kernels)]).sort_values(
         ["_place", "ts_ns"], kind="stable"
     )
     phase = rows["phase"].astype(object)
@@ -246,18 +271,18 @@ def _phase_events(kernels: pd.DataFrame, places: dict[tuple[int, int], int], fir
     words = phase[changed].astype(str)
     for word, run in zip(words, runs.to_dict("records"), strict=True):
         where = (int(run["place"]), _PHASES)
+        tracks.titles[where] = _TITLES[_PHASES]
         event = _slice(
             word, "tracekit_phase", where, int(run["start"]) - first, int(run["end"] - run["start"])
         )
         yield {**event, "args": {"kernels": int(run["count"])}}
 
 
-def _gap_events(gaps: pd.DataFrame, places: dict[tuple[int, int], int], first: int) -> Iterator[Event]:
+def _gap_events(gaps: pd.DataFrame, tracks: Tracks, first: int) -> Iterator[Event]:
     wanted = gaps[["ts_ns", "dur_ns", "cause", "evidence", "step_id"]].to_dict("records")
-    for key, gap in zip(_key(gaps), wanted, strict=True):
-        where = (places[key], _GAPS)
+    for at, gap in zip(_one_track(gaps, tracks, _GAPS), wanted, strict=True):
         name = f"idle: {gap['cause']}"
-        event = _slice(name, "tracekit_gap", where, int(gap["ts_ns"]) - first, int(gap["dur_ns"]))
+        event = _slice(name, "tracekit_gap", at, int(gap["ts_ns"]) - first, int(gap["dur_ns"]))
         yield {**event, "args": {"evidence": str(gap["evidence"]), "step": int(gap["step_id"])}}
 
 
