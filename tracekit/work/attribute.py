@@ -207,8 +207,13 @@ def _auxiliaries(
     sources: npt.NDArray[np.object_],
     beside: Bools,
 ) -> None:
-    """Other kernels of an op whose main kernel's work is known: 0 FLOP; on a CPU their self time moves nothing either."""
-    known = mains[~(np.isnan(columns.flops[mains]) & np.isnan(columns.dram_bytes[mains]))]
+    """Other kernels of an op whose operations are known: 0 FLOP; on a CPU their self time moves nothing either.
+
+    Where only bytes are, as for ops that hide the size of a state, the others may compute as well.
+    """
+    known = mains[
+        ~np.isnan(columns.flops[mains]) | (owners.cpu[mains] & ~np.isnan(columns.dram_bytes[mains]))
+    ]
     rest = (owners.active & ~beside & np.isin(instances, instances[known])) | owners.covered
     rest[mains] = False
     rest &= np.isnan(columns.flops)

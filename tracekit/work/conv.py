@@ -81,16 +81,35 @@ def _spread(values: tuple[int, ...] | None, rank: int) -> tuple[int, ...] | None
     return values * rank if len(values) == 1 else values
 
 
-@model("_C::causal_conv1d_fwd", "_C::causal_conv1d_update", "causal_conv1d::*", kind=OpKind.CONV)
+@model(
+    "_C::causal_conv1d_fwd",
+    "sgl_kernel::causal_conv1d_fwd",
+    "sglang::mamba_causal_conv1d_fwd",
+    "causal_conv1d::*fwd*",
+    kind=OpKind.CONV,
+)
 def causal_conv1d(call: OpCall) -> OpWork | None:
-    """`_C::causal_conv1d(x, w[D, W], ...)`: a depthwise filter, F = 2·numel(x)·W on the vector units, x read and written."""
-    x, w = call.tensor(0), call.tensor(1)
+    """`_C::causal_conv1d_fwd(x, w[D, W], ...)`: a depthwise filter, F = 2·numel(x)·W on the vector units, x read and written."""
+    return _depthwise(call.tensor(0), call.tensor(1), states=0)
+
+
+@model(
+    "_C::causal_conv1d_update",
+    "sgl_kernel::causal_conv1d_update",
+    "sglang::mamba_causal_conv1d_update",
+    "causal_conv1d::*update*",
+    kind=OpKind.CONV,
+)
+def causal_conv1d_update(call: OpCall) -> OpWork | None:
+    """`_C::causal_conv1d_update(x[B, D], states[slots, D, W - 1], w[D, W], ...)`: as above; D(W - 1) states a sequence read and written."""
+    x, states, w = (call.tensor(index) for index in range(3))
+    if x is None or states is None or len(states.shape) != 3 or not x.shape:  # noqa: PLR2004 - as above
+        return None
+    return _depthwise(x, w, states=2 * x.shape[0] * states.shape[1] * states.shape[2] * states.item)
+
+
+def _depthwise(x: Tensor | None, w: Tensor | None, *, states: int) -> OpWork | None:
     if x is None or w is None or len(w.shape) != 2:  # noqa: PLR2004 - [D, W]
         return None
-    return OpWork(
-        2.0 * x.numel * w.shape[1],
-        float(x.bytes + x.numel * x.item + w.bytes),
-        x.dtype,
-        "vector",
-        weight_bytes=float(w.bytes),
-    )
+    traffic = x.bytes + x.numel * x.item + w.bytes + states
+    return OpWork(2.0 * x.numel * w.shape[1], float(traffic), x.dtype, "vector", weight_bytes=float(w.bytes))

@@ -1,11 +1,11 @@
 """Mixtures of experts: operations of the experts chosen, weights of the experts touched."""
 
-import math
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from tracekit.work.dtypes import FLOATS
 from tracekit.work.registered import OpKind, OpWork, model
 from tracekit.work.signature import OpCall, Tensor
 
@@ -30,10 +30,12 @@ def experts_touched_each(experts: int, per_token: int, tokens: Floats) -> Floats
     return experts * (1.0 - (1.0 - min(1.0, per_token / experts)) ** tokens)
 
 
-def fused(x: Tensor | None, w1: Tensor | None, w2: Tensor | None, per_token: int | None) -> OpWork | None:
+def fused(
+    x: Tensor | None, w1: Tensor | None, w2: Tensor | None, per_token: int | None, *, gate: bool = True
+) -> OpWork | None:
     """Both expert layers of x[T, H] with w1[E, 2I, H] and w2[E, H, I], k experts a token.
 
-    F = 2·T·k·(2I·H + H·I) = 6·T·k·H·I; Q = T·H read and written, the touched experts' weights, and nothing for
+    F = 2·T·k·(2I·H + H·I) = 6·T·k·H·I, or 4·T·k·H·I with a w1[E, I, H] that has no gate; Q = T·H read and written, the touched experts' weights, and nothing for
     the intermediate, which a fused kernel keeps. Packed weights are sized by what is stored.
     """
     if x is None or w1 is None or w2 is None or per_token is None or not x.shape:
@@ -41,7 +43,7 @@ def fused(x: Tensor | None, w1: Tensor | None, w2: Tensor | None, per_token: int
     if len(w1.shape) != 3 or len(w2.shape) != 3 or w1.shape[0] != w2.shape[0]:  # noqa: PLR2004 - a matrix an expert
         return None
     tokens, hidden, up = x.rows, x.shape[-1], w1.shape[1]
-    inner = up // 2
+    inner = up // 2 if gate else up
     touched = experts_touched(w1.shape[0], per_token, tokens) / max(1, w1.shape[0])
     weights = touched * (w1.bytes + w2.bytes)
     flops = 2.0 * tokens * per_token * hidden * (up + inner)
@@ -58,7 +60,9 @@ def fused(x: Tensor | None, w1: Tensor | None, w2: Tensor | None, per_token: int
     "sglang::outplace_fused_experts",
     "sgl_kernel::fused_experts_cpu",
     "vllm::rocm_aiter_fused_moe",
+    "vllm::rocm_aiter_asm_moe_tkw1",
     "aiter::fused_moe",
+    "aiter::fused_moe_",
     kind=OpKind.MOE,
 )
 def fused_experts(call: OpCall) -> OpWork | None:
@@ -68,56 +72,51 @@ def fused_experts(call: OpCall) -> OpWork | None:
     return fused(call.tensor(0), call.tensor(1), call.tensor(2), per_token)
 
 
-@model("aten::_grouped_mm", "aten::_scaled_grouped_mm", kind=OpKind.MOE)
-def grouped_mm(call: OpCall) -> OpWork | None:
-    """`aten::_grouped_mm(x[M, K], w[G, K, N], offsets)`: F = 2MNK; every group's weights up to M groups, as offsets are device data.
-
-    With x[G, M, K] and w[G, K, N] it is a batch; with two matrices the result is [G, M, N] and the contracted
-    dimension is split over the groups, so F is 2MNK as well.
-    """
-    x, w = call.tensor(0), call.tensor(1)
-    if x is None or w is None or not x.shape or not w.shape:
-        return None
-    offsets = next(
-        (tensor for tensor in call.tensors()[2:] if len(tensor.shape) == 1 and tensor.dtype == "int32"), None
-    )
-    sizes = _grouped_sizes(x.shape, w.shape, 0 if offsets is None else offsets.numel)
-    if sizes is None:
-        return None
-    flops, out, read = sizes
-    item = max(2, x.item)
-    weights = w.bytes * read
-    return OpWork(flops, float(x.bytes + weights + out * item), x.dtype, x.dtype, weight_bytes=float(weights))
+# Whether the first layer has a gate.
+_AITER = {
+    "aiter::fmoe": False,
+    "aiter::fmoe_int8_g1u0": False,
+    "aiter::fmoe_int8_g1u0_a16": False,
+    "aiter::fmoe_g1u1": True,
+    "aiter::fmoe_g1u1_tkw1": True,
+    "aiter::fmoe_g1u1_a16": True,
+    "aiter::fmoe_fp8_blockscale_g1u1": True,
+}
 
 
-@model("_C::cutlass_moe_mm", kind=OpKind.MOE)
-def cutlass_moe_mm(call: OpCall) -> OpWork | None:
-    """`_C::cutlass_moe_mm(out[M, N], a[M, K], b[E, K, N], a_scales, b_scales, ...)`: F = 2MNK; every expert's weights up to M experts."""
-    out, a, b = call.tensor(0), call.tensor(1), call.tensor(2)
-    if out is None or a is None or b is None or (len(out.shape), len(a.shape), len(b.shape)) != (2, 2, 3):
-        return None
-    if a.rows != out.rows or b.shape[1:] != (a.shape[1], out.shape[1]):
-        return None
-    weights = b.bytes * min(b.shape[0], a.rows) / max(1, b.shape[0])
-    flops = 2.0 * out.numel * a.shape[1]
-    return OpWork(flops, a.bytes + weights + out.bytes, a.dtype, a.dtype, weight_bytes=float(weights))
+@model(*_AITER, kind=OpKind.MOE)
+def aiter_fmoe(call: OpCall) -> OpWork | None:
+    """`aiter::fmoe_g1u1(out[T, H], x[T, H], w1[E, 2I, H], w2[E, H, I], ids, weights, experts, count, k, ...)`: see `fused`."""
+    return fused(call.tensor(1), call.tensor(2), call.tensor(3), call.integer(8), gate=_AITER[call.name])
 
 
-def _grouped_sizes(x: tuple[int, ...], w: tuple[int, ...], groups: int) -> tuple[float, int, float] | None:
-    """FLOPs, elements of the result, and the share of w that is read."""
-    match len(x), len(w):
-        case 2, 3 if x[1] == w[1]:
-            return 2.0 * x[0] * w[1] * w[2], x[0] * w[2], min(w[0], x[0]) / max(1, w[0])
-        case 3, 3 if x[0] == w[0] and x[2] == w[1]:
-            return 2.0 * math.prod(x) * w[2], x[0] * x[1] * w[2], 1.0
-        case 2, 2 if x[1] == w[0]:
-            return 2.0 * x[0] * x[1] * w[1], groups * x[0] * w[1], 1.0
-        case 3, 2 if x[2] == w[0]:
-            return 2.0 * x[1] * x[2] * w[1], x[1] * w[1], 1.0
-    return None
+@model("sglang::trtllm_fp8_block_scale_moe_out_wrapper", kind=OpKind.MOE)
+def trtllm_block_scale_moe(call: OpCall) -> OpWork | None:
+    """`sglang::trtllm_fp8_block_scale_moe_out_wrapper(logits, bias, x[T, H], …, w1[E, 2I, H], …, w2[E, H, I], …, experts, k, ...)`: see `fused`."""
+    return fused(call.tensor(2), call.tensor(4), call.tensor(9), call.integer(13))
 
 
-@model("_moe_C::topk_softmax", "sgl_kernel::topk_softmax", "aiter::topk_softmax", kind=OpKind.SAMPLING)
+_TOP_K = (
+    "_moe_C::topk_softmax",
+    "_moe_C::topk_sigmoid",
+    "_moe_C::topk_softplus_sqrt",
+    "_moe_C::grouped_topk",
+    "sgl_kernel::topk_softmax",
+    "sgl_kernel::topk_sigmoid",
+    "sgl_kernel::moe_fused_gate",
+    "sglang::moe_topk_softmax_out",
+    "sglang::moe_topk_sigmoid_out",
+    "sglang::fused_topk_deepseek",
+    "aiter::topk_softmax",
+    "aiter::topk_sigmoid",
+    "vllm::rocm_aiter_topk_softmax",
+    "vllm::rocm_aiter_topk_sigmoid",
+    "vllm::rocm_aiter_grouped_topk",
+    "vllm::rocm_aiter_biased_grouped_topk",
+)
+
+
+@model(*_TOP_K, kind=OpKind.SAMPLING)
 def topk_softmax(call: OpCall) -> OpWork | None:
     """`_moe_C::topk_softmax(weights[T, k], ids[T, k], ..., gates[T, E])`: F = 5·T·E, gates read, weights and ids written."""
     tensors = call.tensors()
@@ -142,6 +141,27 @@ def moe_align(call: OpCall) -> OpWork | None:
     """`_moe_C::moe_align_block_size(topk_ids[T, k], experts, block, sorted_ids, expert_ids, count)`: the ids read, the sorted ones written."""
     tensors = call.tensors()
     return OpWork(0.0, float(sum(tensor.bytes for tensor in tensors)), "int32", "vector") if tensors else None
+
+
+@model(
+    "_moe_C::moe_permute",
+    "_moe_C::shuffle_rows",
+    "sgl_kernel::shuffle_rows",
+    "sgl_kernel::apply_shuffle_mul_sum",
+    "_moe_C::moe_unpermute",
+    "sglang::shuffle_weighted_sum",
+    kind=OpKind.GATHER,
+)
+def permute_rows(call: OpCall) -> OpWork | None:
+    """`_moe_C::shuffle_rows(x[T, H], map, out[T·k, H])`: each tensor once; a product and a sum for each of the more rows where they are added up."""
+    tensors = call.tensors()
+    matrices = [tensor for tensor in tensors if len(tensor.shape) == 2 and tensor.dtype in FLOATS]  # noqa: PLR2004 - rows of H
+    if not matrices:
+        return None
+    summed = any(word in call.name for word in ("unpermute", "sum"))
+    flops = 2.0 * max(tensor.numel for tensor in matrices) if summed else 0.0
+    traffic = float(sum(tensor.bytes for tensor in tensors))
+    return OpWork(flops, traffic, matrices[0].dtype, "vector")
 
 
 @model("vllm::moe_forward", "vllm::moe_forward_shared", kind=OpKind.MOE)
