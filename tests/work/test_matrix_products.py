@@ -85,6 +85,24 @@ CASES = [
     ("trtllm::fp8_block_scaling_gemm fp8[32,256] fp8[512,256] fp32[2,32] fp32[4,2]", 2 * 32 * 512 * 256, 8192 + 131_072 + 32_768 + 256 + 32, 131_072, "fp8"),
     ("trtllm::fp8_block_scaling_gemm fp8[32,256] fp8[256,512] fp32[2,32] fp32[4,2]", None, None, None, None),
     ("trtllm::dsv3_router_gemm_op bf16[4,7168] bf16[7168,256] - =6", 2 * 4 * 7168 * 256, (4 * 7168 + 7168 * 256 + 4 * 256) * 2, 7168 * 256 * 2, "bf16"),
+    # Engines' names for a linear layer: [N, K] or [K, N], scales and bias as recorded, out in 16 bits.
+    ("vllm::rocm_aiter_w8a8_gemm fp8[8,128] fp8[256,128] fp32[8,1] fp32[256,1] bf16[256] -", 2 * 8 * 256 * 128, 1024 + 32_768 + 4096 + 32 + 1024 + 512, 32_768, "fp8"),
+    ("vllm::rocm_per_tensor_float_w8a8_scaled_mm_impl fp8[8,128] fp8[128,256] =15 fp32[] fp32[] -", 2 * 8 * 256 * 128, 1024 + 32_768 + 4096 + 8, 32_768, "fp8"),
+    ("vllm::fp8_gemm_nt_op fp8[8,128] fp32[8,1] fp8[256,128] fp32[2,1] bf16[8,256] =True", 2 * 8 * 256 * 128, 1024 + 32_768 + 4096 + 32 + 8, 32_768, "fp8"),
+    ("vllm::fp8_gemm_nt_op fp8[8,128] fp32[8,1] fp8[256,128] fp32[2,1] bf16[8,99] =True", None, None, None, None),
+    ("vllm::flashinfer_fp8_blockscale_gemm bf16[8,128] fp8[256,128] fp32[2,1]", 2 * 8 * 256 * 128, 2048 + 32_768 + 4096 + 8, 32_768, "fp8"),
+    ("vllm::matmul_nvf4_bf16 uint8[8,64] uint8[256,64] fp8[8,8] fp8[256,8] fp32[]", 2 * 8 * 256 * 128, 512 + 16_384 + 4096 + 64 + 2048, 16_384, "fp4"),
+    # Packed 4-bit weights under activations of 16 bits: quantised on the way, or the weights widened.
+    ("vllm::gemm_with_dynamic_quant bf16[8,128] uint8[256,64] uint8[256,4] =False =15 -", 2 * 8 * 256 * 128, 2048 + 16_384 + 4096 + 1024, 16_384, "fp4"),
+    ("sglang::fp4_gemm bf16[8,128] uint8[256,64] - fp8[256,8] fp32[] =15 =256", 2 * 8 * 256 * 128, 2048 + 16_384 + 4096 + 2048, 16_384, "bf16"),
+    ("sglang::fp4_gemm uint8[8,64] uint8[256,64] fp8[8,8] fp8[256,8] fp32[] =15 =256", 2 * 8 * 256 * 128, 512 + 16_384 + 4096 + 64 + 2048, 16_384, "fp4"),
+    ("sglang::deep_gemm_fp8_fp8_bf16_nt fp8[8,128] fp32[8,1] fp8[256,128] fp32[2,1] bf16[8,256] =128 =128", 2 * 8 * 256 * 128, 1024 + 32_768 + 4096 + 32 + 8, 32_768, "fp8"),
+    ("sgl_kernel::dsv3_router_gemm fp32[4,256] bf16[4,7168] bf16[256,7168]", 2 * 4 * 7168 * 256, (4 * 7168 + 7168 * 256) * 2 + 4 * 256 * 4, 7168 * 256 * 2, "bf16"),
+    ("aiter::gemm_a8w8_bpreshuffle_ck fp8[8,128] fp8[256,128] fp32[8,1] fp32[256,1] bf16[8,256]", 2 * 8 * 256 * 128, 1024 + 32_768 + 4096 + 32 + 1024, 32_768, "fp8"),
+    # vLLM's wrapper of Marlin puts a bias before the scales.
+    ("vllm::marlin_gemm bf16[1,4096] int32[256,8192] bf16[4096] bf16[32,4096] - - - int32[9]", 33_554_432, 8192 + 8_388_608 + 262_144 + 8192, 8_650_752, "bf16"),
+    ("vllm::triton_w4a16_gemm bf16[1,4096] int32[4096,512] bf16[32,4096] - =128 =8", 33_554_432, 8192 + 8_388_608 + 262_144 + 8192, 8_650_752, "bf16"),
+    ("sglang::unified_apply_gptq_marlin_gemm bf16[1,4096] int32[256,8192] bf16[32,4096] int32[0] int32[0] int32[0] int32[9] =4096 =4096", 33_554_432, 8192 + 8_388_608 + 262_144 + 8192, 8_650_752, "bf16"),
 ]  # fmt: skip
 
 

@@ -53,6 +53,9 @@ CASES = [
     ("aten::_fused_rms_norm fp32[4,8] =[8] fp32[8] =1e-6", 128, (64 + 8) * 4),
     ("_C::rms_norm_static_fp8_quant fp8[4,8] bf16[4,8] bf16[8] fp32[] =1e-6", 128, 64 + 32 + 16),
     ("_C::fused_add_rms_norm_static_fp8_quant fp8[4,8] bf16[4,8] bf16[4,8] bf16[8] fp32[] =1e-6", 160, 3 * 64 + 32 + 16),
+    ("vllm::rocm_aiter_rmsnorm_fp8_group_quant bf16[4,8] bf16[8] =1e-6 =128", 128, 64 + 32 + 16),
+    ("vllm::rocm_aiter_rmsnorm_with_add_fp8_group_quant bf16[4,8] bf16[4,8] bf16[8] =1e-6 =128", 160, 3 * 64 + 32 + 16),
+    ("vllm::fused_mla_dual_rms_norm bf16[4,8] bf16[8] bf16[4,16] bf16[16] =1e-6 =1e-6", 4 * 96, (2 * 96 + 24) * 2),
     ("aten::native_layer_norm fp32[4,8] =[8] fp32[8] fp32[8] =1e-5", 256, (64 + 16) * 4),
     ("aten::native_layer_norm fp32[4,8] =[8] - - =1e-5", 192, 64 * 4),
     ("aten::native_group_norm fp32[2,8,4,4] fp32[8] fp32[8] =2 =8 =16 =4 =1e-5", 2048, (512 + 16) * 4),
@@ -102,6 +105,11 @@ CASES = [
     ("_C::static_scaled_fp8_quant fp8[888,512] bf16[888,512] fp32[]", 3 * 888 * 512, 888 * 512 * 3 + 4),
     ("_C::dynamic_per_token_scaled_fp8_quant fp8[888,512] bf16[888,512] fp32[888,1] -", 3 * 888 * 512, 888 * 512 * 3 + 3552),
     ("sgl_kernel::sgl_per_token_group_quant_8bit bf16[8,256] fp8[8,256] fp32[8,2] =128 =1e-10 =-448 =448", 6144, 6144 + 64),
+    # Codes and scales as arguments, and as results.
+    ("_C::scaled_fp4_quant uint8[8,32] bf16[8,64] int32[128,1] fp32[1]", 1536, 1024 + 256 + 32),
+    ("_C::scaled_fp4_quant bf16[8,64] fp32[1] =True", 1536, 1024 + 256 + 32),
+    ("vllm::rocm_aiter_group_fp8_quant bf16[8,256] =128 =False", 6144, 4096 + 2048 + 16 * 4),
+    ("vllm::mxfp8_quantize bf16[8,64] =True =32", 1536, 1024 + 512 + 16),
     ("trtllm::fp4_quantize bf16[8,64] fp32[1] =16", 1536, 1024 + 256 + 32),  # NVFP4: half a byte, a scale of 1 B a 16
     ("trtllm::fp4_quantize bf16[8,64] - =32 =True", 1536, 1024 + 256 + 16),  # MXFP4: a scale of 1 B a 32
     ("trtllm::mxfp8_quantize bf16[8,64] =True =32", 1536, 1024 + 512 + 16),

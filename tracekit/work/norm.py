@@ -51,14 +51,33 @@ _RMS = {
     "aiter::rmsnorm2d_fwd": (0, 1),
     "aiter::rmsnorm2d_fwd_ck": (0, 1),
     "sgl_kernel::rmsnorm_cpu": (0, 1),
+    "vllm::rocm_aiter_rmsnorm_fused_dynamic_quant": (0, 1),
+    "vllm::rocm_aiter_rmsnorm_fp8_group_quant": (0, 1),
 }
+_TO_8_BITS = "quant"
 
 
 @model(*_RMS, kind=OpKind.NORM)
 def rms_norm(call: OpCall) -> OpWork | None:
     """`aten::rms_norm(x, weight)`: F = 4·numel (square, mean, scale, weight), Q = 2·numel·b + H·b."""
     x_at, weight_at = _RMS[call.name]
-    return norm(call.tensor(x_at), (call.tensor(weight_at),), RMS)
+    item = 1 if call.name.endswith(_TO_8_BITS) else None
+    return norm(call.tensor(x_at), (call.tensor(weight_at),), RMS, out_item=item)
+
+
+@model("vllm::fused_mla_dual_rms_norm", kind=OpKind.NORM)
+def dual_rms_norm(call: OpCall) -> OpWork | None:
+    """`vllm::fused_mla_dual_rms_norm(x[T, a], weight, y[T, b], weight, ...)`: two RMS norms in one kernel."""
+    first, second = (norm(call.tensor(at), (call.tensor(at + 1),), RMS) for at in (0, 2))
+    if first is None or second is None or first.dram_bytes is None or second.dram_bytes is None:
+        return None
+    return OpWork(
+        (first.flops or 0.0) + (second.flops or 0.0),
+        first.dram_bytes + second.dram_bytes,
+        first.dtype,
+        "vector",
+        weight_bytes=first.weight_bytes + second.weight_bytes,
+    )
 
 
 _FUSED = {
@@ -74,6 +93,8 @@ _FUSED = {
     "aiter::rmsnorm2d_fwd_with_add_ck": (1, 4),
     "aiter::add_rmsnorm": (1, 4),
     "aiter::fused_add_rms_norm_cu": (0, 2),
+    "vllm::rocm_aiter_rmsnorm_fused_add_dynamic_quant": (0, 2),
+    "vllm::rocm_aiter_rmsnorm_with_add_fp8_group_quant": (0, 2),
 }
 
 
@@ -81,7 +102,8 @@ _FUSED = {
 def fused_add_rms_norm(call: OpCall) -> OpWork | None:
     """`_C::fused_add_rms_norm(x, residual, weight)`: F = 5·numel, Q = 4·numel·b + H·b, wherever the outputs go."""
     x_at, weight_at = _FUSED[call.name]
-    return fused_add(call.tensor(x_at), call.tensor(weight_at))
+    item = 1 if call.name.endswith(_TO_8_BITS) else None
+    return fused_add(call.tensor(x_at), call.tensor(weight_at), out_item=item)
 
 
 @model("_C::rms_norm_static_fp8_quant", "_C::rms_norm_dynamic_per_token_quant", kind=OpKind.NORM)

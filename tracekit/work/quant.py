@@ -17,12 +17,14 @@ _QUANTISE = {
     "_C::dynamic_scaled_int8_quant": (1, 0, 2),
     "_C::per_token_group_fp8_quant": (0, 1, 2),
     "_C::per_token_group_quant_int8": (0, 1, 2),
-    "_C::scaled_fp4_quant": (1, 0, 2),
     "sgl_kernel::sgl_per_token_group_quant_8bit": (0, 1, 2),
     "sgl_kernel::sgl_per_token_group_quant_fp8": (0, 1, 2),
     "sgl_kernel::sgl_per_token_group_quant_int8": (0, 1, 2),
     "sgl_kernel::sgl_per_token_quant_fp8": (0, 1, 2),
     "sgl_kernel::sgl_per_tensor_quant_fp8": (0, 1, 2),
+    "sglang::per_token_group_quant_8bit_v2": (0, 1, 2),
+    "sglang::per_token_quant_fp8": (0, 1, 2),
+    "sglang::per_tensor_quant_fp8": (0, 1, 2),
     "aiter::dynamic_per_token_scaled_quant": (1, 0, 2),
     "aiter::dynamic_per_tensor_quant": (1, 0, 2),
     "aiter::static_per_tensor_quant": (1, 0, 2),
@@ -54,6 +56,33 @@ def quantise_tensor(call: OpCall) -> OpWork | None:
     """`aten::quantize_per_tensor(x, ...)`: F = 3·numel, one byte an element written."""
     x = call.tensor(0)
     return None if x is None else OpWork(PER_ELEMENT * x.numel, float(x.bytes + x.numel), x.dtype, "vector")
+
+
+# Bytes of a code, and elements of a scale of how many bytes; 0 for one scale in all.
+_BLOCKS = {
+    "_C::scaled_fp4_quant": (0.5, 16, 1),
+    "sgl_kernel::scaled_fp4_quant": (0.5, 16, 1),
+    "vllm::mxfp8_quantize": (1.0, 32, 1),
+    "sglang::flashinfer_mxfp8_quantize": (1.0, 32, 1),
+    "vllm::rocm_aiter_group_fp8_quant": (1.0, 128, 4),
+    "vllm::rocm_aiter_per_token_quant": (1.0, 0, 4),
+    "vllm::rocm_aiter_per_tensor_quant": (1.0, 0, 4),
+}
+
+
+@model(*_BLOCKS, kind=OpKind.QUANT)
+def quantise_blocks(call: OpCall) -> OpWork | None:
+    """`_C::scaled_fp4_quant([codes,] x[T, H], ...)`: F = 3·numel; x read, codes and a scale a block written, padding of scales apart.
+
+    Releases differ in whether codes and scales are arguments or results, so x is the largest float among them.
+    """
+    floats = [tensor for tensor in call.tensors() if tensor.dtype in {"bf16", "fp16", "fp32"}]
+    x = max(floats, key=lambda tensor: tensor.numel, default=None)
+    if x is None or len(x.shape) < 2:  # noqa: PLR2004 - tokens and features
+        return None
+    code, block, scale = _BLOCKS[call.name]
+    scales = x.numel / block if block else 1
+    return OpWork(PER_ELEMENT * x.numel, float(x.bytes + x.numel * code + scales * scale), x.dtype, "vector")
 
 
 @model("aten::dequantize", kind=OpKind.QUANT)

@@ -164,6 +164,11 @@ def dyn_quant_matmul_4bit(call: OpCall) -> OpWork | None:
     "_C::fp8_marlin_gemm",
     "sgl_kernel::gptq_marlin_gemm",
     "sgl_kernel::awq_gemm",
+    "sgl_kernel::gptq_gemm",
+    "sglang::unified_apply_gptq_marlin_gemm*",
+    "sglang::apply_fp8_marlin_linear",
+    "vllm::marlin_gemm",
+    "vllm::triton_w4a16_gemm",
     kind=OpKind.GEMM,
 )
 def packed_gemm(call: OpCall) -> OpWork | None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import TypeAlias
 
 from tracekit.work.signature import OpCall
@@ -113,11 +114,13 @@ def model(*names: str, kind: OpKind) -> Callable[[OpModel], OpModel]:
     def register(function: OpModel) -> OpModel:
         for name in names:
             (_PATTERNS if "*" in name else _EXACT)[name] = Registered(kind, function)
+        find.cache_clear()
         return function
 
     return register
 
 
+@lru_cache(maxsize=1 << 14)
 def find(name: str) -> Registered | None:
     """The model of an op; None where there is none."""
     exact = _EXACT.get(name)

@@ -30,6 +30,9 @@ def rotary(
     "sgl_kernel::rotary_embedding",
     "vllm::rotary_embedding",
     "sgl_kernel::rotary_embedding_cpu",
+    "sglang::rotary_embedding_with_key",
+    "vllm::rocm_aiter_triton_rotary_embedding",
+    "vllm::flashinfer_rotary_embedding",
     kind=OpKind.ROPE,
 )
 def rotary_embedding(call: OpCall) -> OpWork | None:
