@@ -96,17 +96,31 @@ def test_the_mean_rate_spreads_work_over_its_kernel() -> None:
     assert (rates / 1e9).tolist() == pytest.approx([1, 3, 2])
 
 
-def test_reduced_it_stays_under_its_size(
+def test_reduced_it_stays_under_its_size_whatever_the_texts_are(
     big_result: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "REDUCED_BYTES", module._REST + 40 * module._EVENT_BYTES)
-    result = big_result(steps=4, names=(("n" * 5000, "gemm", "bf16"),))
+    monkeypatch.setattr(module, "REDUCED_BYTES", 60_000)
+    names = [(text * 500, "gemm", "bf16") for text in ("n", '"', "\\", "\U0001f600", "\x00")]
+    result = big_result(steps=4, names=names)
+    result.steps["annotation"] = '"' * 3000
     path = tmp_path / "out.json"
-    assert write_annotated(result, path, reduced=True) == 4 * 60 - 40
+    left_out = write_annotated(result, path, reduced=True)
     assert path.stat().st_size < module.REDUCED_BYTES
-    kernels = [e for e in json.loads(path.read_bytes())["traceEvents"] if e.get("cat") == "kernel"]
-    assert min(event["dur"] for event in kernels) * 1e3 >= result.kernels["dur_ns"].nlargest(40).min()
-    assert max(len(event["name"]) for event in kernels) == 120
+    document = json.loads(path.read_bytes())
+    drawn = {
+        what: sorted(event["dur"] for event in document["traceEvents"] if event.get("cat") == word)
+        for what, word in (("kernels", "kernel"), ("gaps", "tracekit_gap"), ("steps", "tracekit_step"))
+    }
+    assert set(left_out) == {"kernels", "gaps"}
+    assert {what: len(drawn[what]) + left_out.get(what, 0) for what in drawn} == {
+        "kernels": len(result.kernels),
+        "gaps": len(result.gaps),
+        "steps": len(result.steps),
+    }
+    # What stays is the longest, and the trace itself says what is missing.
+    longest = result.kernels["dur_ns"].nlargest(len(drawn["kernels"]))
+    assert drawn["kernels"][0] * 1e3 == longest.min()
+    assert document["otherData"]["tracekit_left_out_kernels"] == str(left_out["kernels"])
 
 
 def test_an_empty_result_is_an_empty_trace(make_result: Make, tmp_path: Path) -> None:

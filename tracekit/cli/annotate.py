@@ -30,7 +30,7 @@ def annotate(
     reduce: Annotated[
         bool,
         typer.Option(
-            "--reduce", help="Stay under 50 MB: cut names, leave out evidence and the shortest kernels."
+            "--reduce", help="Stay under 50 MB: cut texts, leave out evidence and the shortest slices."
         ),
     ] = False,
     model: Model = None,
@@ -66,6 +66,7 @@ def annotate(
         )
     left_out = write_annotated(result, output, reduced=reduce)
     if left_out:
-        sys.stderr.write(f"note: the {left_out} shortest kernels were left out (--reduce)\n")
+        listed = ", ".join(f"{count} {what}" for what, count in left_out.items())
+        sys.stderr.write(f"note: the shortest were left out (--reduce): {listed}\n")
     typer.echo(str(output))
     finish(result.errors)

@@ -7,7 +7,7 @@ tables, so that it is the same whatever the capture was; what the host did stays
 import gzip
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,12 @@ from tracekit.errors import CaptureError
 from tracekit.report.accounting import NS
 from tracekit.report.counted import has_counters
 from tracekit.report.lanes import Place, Tracks
+from tracekit.report.reduced import REDUCED_BYTES, Limits
 from tracekit.report.result import Result
 from tracekit.report.whole import write_whole
 from tracekit.tables import Kind
 from tracekit.tables.ceilings import Ceilings
 from tracekit.tables.columns import column
-
-REDUCED_BYTES = 50_000_000
-"""What `reduced` keeps the uncompressed trace under; viewers grow slow from some hundred megabytes."""
 
 Event = dict[str, Any]
 
@@ -39,30 +37,30 @@ _CATEGORY = {
 _STEPS, _PHASES, _GAPS = 1_000_001, 1_000_002, 1_000_003
 _TITLES = {_STEPS: "steps", _PHASES: "phases", _GAPS: "idle"}
 _ORDER = {"steps": -3, "phases": -2, "idle": -1}
-_BINS = 2000
-_SHORT_NAME = 120
-_EVENT_BYTES = 600
-"""More than a reduced kernel takes: names and words are bounded."""
-_REST = 5_000_000
+_SERIES = {"achieved FLOP/s": "known_flops", "DRAM byte/s": "known_traffic"}
 _SURE_DIGITS = 4
+_TRIED = (2.1, 1.6, 1.0)
 
 
-def write_annotated(result: Result, path: Path, *, reduced: bool = False) -> int:
+def write_annotated(result: Result, path: Path, *, reduced: bool = False) -> Mapping[str, int]:
     """Write the annotated trace, compressed where the name ends in `.gz`.
 
     Args:
         result: The analysis.
         path: The file.
-        reduced: Whether to keep it under `REDUCED_BYTES`: names are cut, evidence and the shortest kernels left out.
+        reduced: Whether to keep it under `REDUCED_BYTES`: texts are cut, evidence and the shortest slices left out.
 
     Returns:
-        How many kernels were left out.
+        How many kernels, steps, gaps and phases were left out, those of which any were.
 
     Raises:
         CaptureError: The file cannot be written.
     """
-    kernels, left_out = _kept(result, reduced=reduced)
-    text = annotated_json(result, kernels, reduced=reduced)
+    limits = Limits()
+    if reduced:
+        limits, text = _within(result)
+    else:
+        text = annotated_json(result, limits)
     content = gzip.compress(text, compresslevel=6, mtime=0) if path.suffix == ".gz" else text
     try:
         write_whole(path, content)
@@ -70,42 +68,48 @@ def write_annotated(result: Result, path: Path, *, reduced: bool = False) -> int
         raise CaptureError(
             str(path), f"cannot be written: {error.strerror or error}", hint="choose another place with -o"
         ) from error
-    return left_out
+    return limits.left_out
 
 
-def annotated_json(result: Result, kernels: pd.DataFrame, *, reduced: bool = False) -> bytes:
+def _within(result: Result) -> tuple[Limits, bytes]:
+    """The trace that is under REDUCED_BYTES: events mostly take less than the most, so more is tried first."""
+    for more in _TRIED:
+        limits = Limits(int(REDUCED_BYTES * more))
+        text = annotated_json(result, limits)
+        if len(text) < REDUCED_BYTES:
+            break
+    return limits, text
+
+
+def annotated_json(result: Result, limits: Limits) -> bytes:
     """The trace as JSON; times are from the first kernel or step on, so that no digit of them is lost.
 
     Args:
         result: The analysis.
-        kernels: Rows of its KERNELS with `s_compute` and `s_dram` to be drawn.
-        reduced: Whether to cut names and leave evidence out.
+        limits: How much of it may be drawn; what was left out is noted there, and in the trace's `otherData`.
     """
     starts = [int(table["ts_ns"].min()) for table in (result.kernels, result.steps) if len(table)]
     first = min(starts, default=0)
     tracks = Tracks(_places(result))
     events = chain(
-        _kernel_events(kernels, tracks, first, reduced=reduced),
-        _step_events(result.steps, tracks, first),
-        _phase_events(result.kernels, tracks, first),
-        _gap_events(result.gaps, tracks, first),
-        _counters(result.rows, tracks.places, first),
+        _kernel_events(_kernels(result), tracks, first, limits),
+        _step_events(result.steps, tracks, first, limits),
+        _phase_events(result.kernels, tracks, first, limits),
+        _gap_events(result.gaps, tracks, first, limits),
+        _counters(result.rows, tracks.places, first, limits),
         # Last: tracks are known when their slices have been made.
         _names(tracks),
     )
     lines = ",\n".join(json.dumps(event, allow_nan=False, separators=(",", ":")) for event in events)
-    head = json.dumps({"displayTimeUnit": "ms", "otherData": {"tracekit_first_ts_ns": str(first)}})
+    other = {"tracekit_first_ts_ns": str(first)}
+    other |= {f"tracekit_left_out_{what}": str(count) for what, count in limits.left_out.items()}
+    head = json.dumps({"displayTimeUnit": "ms", "otherData": other})
     return f'{head[:-1]},"traceEvents":[\n{lines}\n]}}\n'.encode()
 
 
-def _kept(result: Result, *, reduced: bool) -> tuple[pd.DataFrame, int]:
-    """The kernels to draw, with the shares of the roofs, in order of time; and how many are left out."""
-    rows = _roof_shares(result.rows, result.ceilings).sort_values("ts_ns", kind="stable")
-    most = (REDUCED_BYTES - _REST) // _EVENT_BYTES
-    if not reduced or len(rows) <= most:
-        return rows, 0
-    longest = rows.nlargest(most, "dur_ns").index
-    return rows.loc[rows.index.isin(longest)], len(rows) - most
+def _kernels(result: Result) -> pd.DataFrame:
+    """The kernels in order of time, with the shares of the roofs."""
+    return _roof_shares(result.rows, result.ceilings).sort_values("ts_ns", kind="stable", ignore_index=True)
 
 
 def _key(frame: pd.DataFrame) -> list[tuple[int, int]]:
@@ -172,14 +176,16 @@ _ARGUMENTS = {
 _EVIDENCE = {"bottleneck_evidence": "class evidence", "phase_evidence": "phase evidence", "op": "op"}
 
 
-def _kernel_events(rows: pd.DataFrame, tracks: Tracks, first: int, *, reduced: bool) -> Iterator[Event]:
-    wanted = {**_ARGUMENTS, **({} if reduced else _EVIDENCE)}
+def _kernel_events(every: pd.DataFrame, tracks: Tracks, first: int, limits: Limits) -> Iterator[Event]:
+    starts = _without_overlap(every) - first
+    rows = limits.longest("kernels", every.assign(_start=starts))
+    wanted = {**_ARGUMENTS, **({} if limits.size else _EVIDENCE)}
     if not has_counters(rows):
         # The same word on every kernel tells nothing.
         wanted = {name: word for name, word in wanted.items() if not name.endswith(("_hw", "hw_status"))}
     fields = rows[[name for name in wanted if name in rows]].rename(columns=wanted)
     names = [str(name) for name in rows["name"]]
-    starts = _without_overlap(rows) - first
+    starts = rows["_start"].to_numpy(dtype=np.int64)
     keys, streams = _key(rows), np.nan_to_num(column(rows, "stream"), nan=0).astype(np.int64)
     dur = rows["dur_ns"].to_numpy(dtype=np.int64)
     titles = [
@@ -189,10 +195,9 @@ def _kernel_events(rows: pd.DataFrame, tracks: Tracks, first: int, *, reduced: b
     where = tracks.put(keys, streams, titles, starts, dur)
     fixed = zip(names, rows["kind"], where, starts.tolist(), dur.tolist(), strict=True)
     for (name, kind, at, start, lasting), record in zip(fixed, fields.to_dict("records"), strict=True):
-        shown = name[:_SHORT_NAME] if reduced else name
-        event = _slice(shown, _CATEGORY[str(kind)], at, start, lasting)
+        event = _slice(limits.text(name), _CATEGORY[str(kind)], at, start, lasting)
         event["args"] = {
-            str(word): value for word, raw in record.items() if (value := _value(raw)) is not None
+            str(word): value for word, raw in record.items() if (value := _value(raw, limits)) is not None
         }
         yield event
 
@@ -208,7 +213,7 @@ def _roof_shares(rows: pd.DataFrame, ceilings: Ceilings) -> pd.DataFrame:
     )
 
 
-def _value(raw: Any) -> Any:
+def _value(raw: Any, limits: Limits) -> Any:
     if raw is None or raw is pd.NA:
         return None
     if isinstance(raw, float):
@@ -219,7 +224,7 @@ def _value(raw: Any) -> Any:
             if raw.is_integer()
             else float(f"{raw:.{_SURE_DIGITS}g}")
         )
-    return raw if isinstance(raw, int) else str(raw)
+    return raw if isinstance(raw, int) else limits.text(str(raw))
 
 
 def _without_overlap(rows: pd.DataFrame) -> np.ndarray:
@@ -235,7 +240,8 @@ def _without_overlap(rows: pd.DataFrame) -> np.ndarray:
     return starts
 
 
-def _step_events(steps: pd.DataFrame, tracks: Tracks, first: int) -> Iterator[Event]:
+def _step_events(every: pd.DataFrame, tracks: Tracks, first: int, limits: Limits) -> Iterator[Event]:
+    steps = limits.longest("steps", every)
     wanted = ["step_id", "engine", "phase", "confidence", "evidence", "annotation", "flags", "n_kernels"]
     wanted += ["context_tokens", "generation_requests", "sum_k", "mfu", "mbu"]
     for at, record in zip(
@@ -243,7 +249,9 @@ def _step_events(steps: pd.DataFrame, tracks: Tracks, first: int) -> Iterator[Ev
     ):
         name = f"step {record['step_id']}: {record['phase']}"
         event = _slice(name, "tracekit_step", at, int(record["ts_ns"]) - first, int(record["dur_ns"]))
-        event["args"] = {word: value for word in wanted if (value := _value(record[word])) is not None}
+        event["args"] = {
+            word: value for word in wanted if (value := _value(record[word], limits)) is not None
+        }
         yield event
 
 
@@ -253,7 +261,7 @@ def _one_track(rows: pd.DataFrame, tracks: Tracks, track: int) -> list[Place]:
     return tracks.put(_key(rows), np.full(len(rows), track), [_TITLES[track]] * len(rows), starts, dur)
 
 
-def _phase_events(kernels: pd.DataFrame, tracks: Tracks, first: int) -> Iterator[Event]:
+def _phase_events(kernels: pd.DataFrame, tracks: Tracks, first: int, limits: Limits) -> Iterator[Event]:
     """Runs of kernels of one phase, from the start of the first to the end of the last."""
     rows = kernels.assign(_place=[tracks.places[key] for key in _key(kernels)]).sort_values(
         ["_place", "ts_ns"], kind="stable"
@@ -268,35 +276,37 @@ def _phase_events(kernels: pd.DataFrame, tracks: Tracks, first: int) -> Iterator
     is_last = runs["place"] != runs["place"].shift(-1)
     following = runs["start"].shift(-1, fill_value=0).where(~is_last, runs["end"])
     runs["end"] = np.minimum(runs["end"], following)
-    words = phase[changed].astype(str)
-    for word, run in zip(words, runs.to_dict("records"), strict=True):
+    runs = runs.assign(word=phase[changed].astype(str).to_numpy(), dur_ns=runs["end"] - runs["start"])
+    for run in limits.longest("phases", runs).to_dict("records"):
         where = (int(run["place"]), _PHASES)
         tracks.titles[where] = _TITLES[_PHASES]
-        event = _slice(
-            word, "tracekit_phase", where, int(run["start"]) - first, int(run["end"] - run["start"])
-        )
+        event = _slice(run["word"], "tracekit_phase", where, int(run["start"]) - first, int(run["dur_ns"]))
         yield {**event, "args": {"kernels": int(run["count"])}}
 
 
-def _gap_events(gaps: pd.DataFrame, tracks: Tracks, first: int) -> Iterator[Event]:
+def _gap_events(every: pd.DataFrame, tracks: Tracks, first: int, limits: Limits) -> Iterator[Event]:
+    gaps = limits.longest("gaps", every)
     wanted = gaps[["ts_ns", "dur_ns", "cause", "evidence", "step_id"]].to_dict("records")
     for at, gap in zip(_one_track(gaps, tracks, _GAPS), wanted, strict=True):
         name = f"idle: {gap['cause']}"
         event = _slice(name, "tracekit_gap", at, int(gap["ts_ns"]) - first, int(gap["dur_ns"]))
-        yield {**event, "args": {"evidence": str(gap["evidence"]), "step": int(gap["step_id"])}}
+        yield {**event, "args": {"evidence": limits.text(str(gap["evidence"])), "step": int(gap["step_id"])}}
 
 
-def _counters(rows: pd.DataFrame, places: dict[tuple[int, int], int], first: int) -> Iterator[Event]:
+def _counters(
+    rows: pd.DataFrame, places: dict[tuple[int, int], int], first: int, limits: Limits
+) -> Iterator[Event]:
     """Achieved rates over time, of the kernels whose work is known, as means over equal parts of the time."""
     where = np.array([places[key] for key in _key(rows)], dtype=np.int64)
     starts = _without_overlap(rows)
     dur = rows["dur_ns"].to_numpy(dtype=np.int64)
+    bins = limits.bins(len(_SERIES) * len(places))
     for place in np.unique(where):
-        for title, name in (("achieved FLOP/s", "known_flops"), ("DRAM byte/s", "known_traffic")):
+        for title, name in _SERIES.items():
             work = np.nan_to_num(column(rows, name))
             chosen = (where == place) & (work > 0) & (dur > 0)
             if chosen.any():
-                edges, rates = mean_rates(starts[chosen] - first, dur[chosen], work[chosen], _BINS)
+                edges, rates = mean_rates(starts[chosen] - first, dur[chosen], work[chosen], bins)
                 for at, rate in zip(edges[:-1], rates, strict=True):
                     yield _count(title, int(place), at, rate)
                 yield _count(title, int(place), edges[-1], 0.0)
