@@ -61,6 +61,8 @@ CASES = [
     ("sglang::sparse_mla_q8kv8_prefill fp8[7,16,576] fp8[99,1,576] int32[7,1,64] fp32[7,16] fp32[99] bf16[7,16,512] fp32[7,16] fp32[7,16] =7 =99 =16 =1 =576 =512 =64 =0.1 =0", 2 * 7 * 64 * 16 * 1088, None, 0),
     # FlashMLA's dense prefill: keys of 192, values of 128, causal by mask 1: 2 even requests of 5.
     ("_flashmla_C::dense_prefill_fwd uint8[64] bf16[10,2,192] bf16[10,2,192] bf16[10,2,128] int32[3] int32[3] bf16[10,2,128] fp32[2,10] =1 =0.1 =5 =5 =True", 2 * 30 * 2 * 320, (3840 + 3840 + 2560 + 2560) * 2, (3840 + 2560) * 2),
+    # Backward: five products over 136 causal pairs; gradient, result, q, k, v read and three gradients written.
+    ("aten::_scaled_dot_product_flash_attention_for_cpu_backward fp32[1,2,16,8] fp32[1,2,16,8] fp32[1,2,16,8] fp32[1,2,16,8] fp32[1,2,16,8] fp32[1,2,16] =0. =True", 10 * 136 * 2 * 8, 8 * 256 * 4, 2048),
 ]  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tracekit.work import OpWork
+from tracekit.work.registered import find
 
 torch = pytest.importorskip("torch", reason="PyTorch is an extra: pip install tracekit-llm[collect]")
 flop_counter = pytest.importorskip(
@@ -23,6 +24,13 @@ def counted(operation: Callable[..., object], *sizes: tuple[int, ...], **options
     return mode.get_total_flops()
 
 
+def scaled_mm(a: Any, b: Any) -> object:
+    """A product of fp8 operands, whose second lies column by column."""
+    a, b = a.to(torch.float8_e4m3fn), b.to(torch.float8_e4m3fn).t().contiguous().t()
+    scale = torch.empty((), device="meta")
+    return aten._scaled_mm(a, b, scale, scale)
+
+
 AGREE = [
     ("aten::mm fp32[12,34] fp32[34,56]", aten.mm, ((12, 34), (34, 56))),
     ("aten::mm fp32[1,34] fp32[34,56]", aten.mm, ((1, 34), (34, 56))),
@@ -32,6 +40,7 @@ AGREE = [
     ("aten::linear fp32[2,6,34] fp32[56,34] fp32[56]", torch.nn.functional.linear, ((2, 6, 34), (56, 34), (56,))),
     ("aten::matmul fp32[5,12,34] fp32[5,34,56]", torch.matmul, ((5, 12, 34), (5, 34, 56))),
     ("aten::conv2d fp32[2,3,16,16] fp32[8,3,3,3] - =[2,2] =[1,1] =[1,1] =1", torch.nn.functional.conv2d, ((2, 3, 16, 16), (8, 3, 3, 3)), {"stride": 2, "padding": 1}),
+    ("aten::_scaled_mm fp8[16,32] fp8[32,64] fp32[] fp32[] - - =15", scaled_mm, ((16, 32), (32, 64))),
     ("aten::conv1d fp32[2,3,16] fp32[8,3,3] - =[1] =[0] =[1] =1", torch.nn.functional.conv1d, ((2, 3, 16), (8, 3, 3))),
 ]  # fmt: skip
 
@@ -42,9 +51,85 @@ def test_torch_counts_the_same(work_of: Callable[[str], OpWork | None], case: tu
     assert work_of(text).flops == counted(operation, *sizes, **(options[0] if options else {}))
 
 
-def test_dense_attention_is_the_same() -> None:
-    flops = flop_counter.sdpa_flop_count((2, 4, 16, 8), (2, 4, 16, 8), (2, 4, 16, 8))
-    assert flops == 4 * 2 * 4 * 8 * 16 * 16
+# Attention of 2 batches, 4 heads, 16 queries and 24 keys of 8, as SDPA orders it and as flash does; not causal.
+Q, K = "fp32[2,4,16,8]", "fp32[2,4,24,8]"
+FLASH_Q, FLASH_K = "fp32[2,16,4,8]", "fp32[2,24,4,8]"
+FORWARD = [
+    f"aten::_scaled_dot_product_flash_attention {Q} {K} {K} =0. =False =False",
+    f"aten::_scaled_dot_product_efficient_attention {Q} {K} {K} - =False =0. =False",
+    f"aten::_scaled_dot_product_cudnn_attention {Q} {K} {K} - =False =0. =False =False",
+    f"aten::_flash_attention_forward {FLASH_Q} {FLASH_K} {FLASH_K} - - =16 =24 =0. =False =False",
+    f"aten::_efficient_attention_forward {FLASH_Q} {FLASH_K} {FLASH_K} - - - =16 =24 =0. =0",
+]
+BACKWARD = [
+    f"aten::_scaled_dot_product_flash_attention_backward {Q} {Q} {K} {K} {Q} fp32[2,4,16] - - =16 =24 =0. =False",
+    f"aten::_scaled_dot_product_efficient_attention_backward {Q} {Q} {K} {K} - {Q} fp32[2,4,16] - - =0. =[True] =False",
+    f"aten::_scaled_dot_product_cudnn_attention_backward {Q} {Q} {K} {K} {Q} fp32[2,4,16] - - - - - =16 =24 =0. =False",
+    f"aten::_flash_attention_backward {FLASH_Q} {FLASH_Q} {FLASH_K} {FLASH_K} {FLASH_Q} fp32[2,4,16] - - =16 =24 =0. =False",
+    f"aten::_efficient_attention_backward {FLASH_Q} {FLASH_Q} {FLASH_K} {FLASH_K} - {FLASH_Q} - - =16 =24 fp32[2,4,16] =0. - - =0",
+]
+
+
+@pytest.mark.parametrize("text", FORWARD)
+def test_dense_attention_is_the_same(work_of: Callable[[str], OpWork | None], text: str) -> None:
+    sizes = (2, 4, 16, 8), (2, 4, 24, 8), (2, 4, 24, 8)
+    assert work_of(text).flops == flop_counter.sdpa_flop_count(*sizes) == 4 * 2 * 4 * 8 * 16 * 24
+
+
+@pytest.mark.parametrize("text", BACKWARD)
+def test_the_backward_pass_of_attention_is_the_same(
+    work_of: Callable[[str], OpWork | None], text: str
+) -> None:
+    query, key = (2, 4, 16, 8), (2, 4, 24, 8)
+    counted_by_torch = flop_counter.sdpa_backward_flop_count(query, query, key, key)
+    assert work_of(text).flops == counted_by_torch == 10 * 2 * 4 * 8 * 16 * 24
+
+
+@pytest.mark.parametrize(("mask", "share"), [((True, True, False), 2), ((False, True, False), 1)])
+def test_the_backward_pass_of_a_convolution_is_the_same(
+    work_of: Callable[[str], OpWork | None], mask: tuple[bool, ...], share: int
+) -> None:
+    def backward(grad: Any, x: Any, w: Any) -> object:
+        return aten.convolution_backward(
+            grad, x, w, [0], [1, 1], [0, 0], [1, 1], False, [0, 0], 1, list(mask)
+        )
+
+    text = f"aten::convolution_backward fp32[1,4,6,6] fp32[1,3,8,8] fp32[4,3,3,3] =[0] =[1,1] =[0,0] =[1,1] =False =[0,0] =1 ={str(list(mask)).replace(' ', '')}"
+    sizes = (1, 4, 6, 6), (1, 3, 8, 8), (4, 3, 3, 3)
+    assert work_of(text).flops == counted(backward, *sizes) == share * 2 * 108 * 36
+
+
+def test_the_slow_convolution_is_the_same(work_of: Callable[[str], OpWork | None]) -> None:
+    x, w = torch.zeros(2, 3, 16, 16), torch.zeros(8, 3, 3, 3)
+    with flop_counter.FlopCounterMode(display=False) as mode:
+        aten._slow_conv2d_forward(x, w, [3, 3], None, [2, 2], [1, 1])
+    text = "aten::_slow_conv2d_forward fp32[2,3,16,16] fp32[8,3,3,3] =[3,3] - =[2,2] =[1,1]"
+    assert work_of(text).flops == mode.get_total_flops() == 2 * 2 * 216 * 64
+
+
+# A profiler records no op of that name with sizes: compiled it is a Triton template, eager its inner ops.
+NOT_RECORDED = {"flex_attention", "flex_attention_backward"}
+
+
+def test_every_op_that_torch_counts_has_a_model_or_is_named() -> None:
+    counted_by_torch = {str(op).replace(".", "::", 1) for op in flop_counter.flop_registry}
+    without = {name for name in counted_by_torch if find(name) is None}
+    assert without <= NOT_RECORDED
+
+
+def test_difference_groups_torch_counts_the_weights_gradient_for_all_channels(
+    work_of: Callable[[str], OpWork | None],
+) -> None:
+    def backward(grad: Any, x: Any, w: Any) -> object:
+        return aten.convolution_backward(
+            grad, x, w, [0], [1, 1], [0, 0], [1, 1], False, [0, 0], 2, [False, True, False]
+        )
+
+    work = work_of(
+        "aten::convolution_backward fp32[1,4,6,6] fp32[1,6,8,8] fp32[4,3,3,3] =[0] =[1,1] =[0,0] =[1,1] =False =[0,0] =2 =[False,True,False]"
+    )
+    # Each of two groups has 3 of 6 input channels: torch lets every output meet all 6.
+    assert counted(backward, (1, 4, 6, 6), (1, 6, 8, 8), (4, 3, 3, 3)) == 2 * work.flops
 
 
 def test_difference_causal_torch_does_not_halve_a_causal_mask(

@@ -5,8 +5,8 @@ import math
 from tracekit.work.registered import OpKind, OpWork, model
 from tracekit.work.signature import OpCall, Tensor
 
-# Positions of stride, padding, dilation, groups and the transposed flag.
-_CONVOLUTIONS = {
+# Positions of stride, padding, dilation (1 where there is none), groups and the transposed flag.
+_CONVOLUTIONS: dict[str, tuple[int, int, int | None, int | None, int | None]] = {
     "aten::convolution": (3, 4, 5, 8, 6),
     "aten::_convolution": (3, 4, 5, 8, 6),
     "aten::convolution_overrideable": (3, 4, 5, 8, 6),
@@ -17,6 +17,8 @@ _CONVOLUTIONS = {
     "aten::miopen_convolution": (4, 3, 5, 6, None),
     "aten::mkldnn_convolution": (4, 3, 5, 6, None),
     "aten::_conv_depthwise2d": (4, 5, 6, None, None),
+    "aten::_slow_conv2d_forward": (4, 5, None, None, None),
+    "aten::thnn_conv2d": (4, 5, None, None, None),
     "mkldnn::_convolution_pointwise": (4, 3, 5, 6, None),
 }
 
@@ -65,13 +67,17 @@ def conv(call: OpCall) -> OpWork | None:
         work = convolution(x, w, (), None, transposed=True)
         return OpWork(work.flops, None, work.dtype, work.peak)
     rank = len(x.shape) - 2
-    values = [_spread(call.integers(at), rank) for at in (stride_at, padding_at, dilation_at)]
+    values = [
+        (1,) * rank if at is None else _spread(call.integers(at), rank)
+        for at in (stride_at, padding_at, dilation_at)
+    ]
     if None in values:
         return None
     stride, padding, dilation = (value or () for value in values)
     out = tuple(map(out_size, x.shape[2:], w.shape[2:], stride, padding, dilation))
-    third_is_bias = call.name != "aten::cudnn_convolution"
-    return convolution(x, w, out, call.tensor(2) if third_is_bias else None)
+    bias_at = {"aten::cudnn_convolution": None, "aten::_slow_conv2d_forward": 3, "aten::thnn_conv2d": 3}
+    at = bias_at.get(call.name, 2)
+    return convolution(x, w, out, None if at is None else call.tensor(at))
 
 
 def _spread(values: tuple[int, ...] | None, rank: int) -> tuple[int, ...] | None:
