@@ -100,11 +100,10 @@ def test_the_backward_pass_of_a_convolution_is_the_same(
 
 
 def test_the_slow_convolution_is_the_same(work_of: Callable[[str], OpWork | None]) -> None:
-    x, w = torch.zeros(2, 3, 16, 16), torch.zeros(8, 3, 3, 3)
-    with flop_counter.FlopCounterMode(display=False) as mode:
-        aten._slow_conv2d_forward(x, w, [3, 3], None, [2, 2], [1, 1])
+    # torch 2.13 registers its formula for this op, which then lacks an argument and raises: so the formula itself.
+    formula = flop_counter.conv_flop_count([2, 3, 16, 16], [8, 3, 3, 3], [2, 8, 8, 8])
     text = "aten::_slow_conv2d_forward fp32[2,3,16,16] fp32[8,3,3,3] =[3,3] - =[2,2] =[1,1]"
-    assert work_of(text).flops == mode.get_total_flops() == 2 * 2 * 216 * 64
+    assert work_of(text).flops == formula == 2 * 2 * 216 * 64
 
 
 # A profiler records no op of that name with sizes: compiled it is a Triton template, eager its inner ops.
