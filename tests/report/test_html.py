@@ -126,7 +126,8 @@ def drawn(page: Any) -> int:
 
 
 def first_cells(page: Any) -> list[str]:
-    return [row.split("\t")[0] for row in page.locator("#kernel-table tbody tr[data-id]").all_inner_texts()]
+    rows = page.locator("#kernel-table tbody tr[data-id]").all_inner_texts()
+    return [row.split("\t")[0].replace("▸\n", "▸") for row in rows]
 
 
 @pytest.mark.browser

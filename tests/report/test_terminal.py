@@ -51,7 +51,7 @@ def test_the_story_of_a_phase_stands_on_the_screen(make_result: Make) -> None:
         "idle 50.0 %",
         "mostly because of the host",
         "work known 50.0 %",
-        "by none 50.0 %, shape 50.0 %",
+        "by nothing 50.0 %, shape 50.0 %",
     ):
         assert part in " ".join(text.split()), part
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tracekit.report import Result
-from tracekit.report.wording import brief, display_name, listed, verdict
+from tracekit.report.wording import brief, display_name, listed, verdict, warnings
 
 Make = Callable[..., Result]
 
@@ -49,3 +49,10 @@ def test_shares_that_are_too_small_to_list_are_put_together() -> None:
         "5.0%",
         "100%",
     ]
+
+
+def test_what_several_ranks_say_alike_is_said_once(make_result: Make) -> None:
+    note = {"code": "work_unknown", "message": "no sizes", "count": 3}
+    quality = [{**note, "rank": 0}, {**note, "rank": 1}, {**note, "rank": 2, "message": "other"}]
+    summary = make_result([{"name": "a", "ts_ns": 0, "dur_ns": 10}], quality=quality).overview
+    assert list(warnings(summary)) == ["work_unknown (6; ranks 0, 1): no sizes", "work_unknown (3): other"]

@@ -2,10 +2,10 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from tracekit.counters.match import SAID, Level
-from tracekit.report.contract import FindingRow, PhaseRow, Summary
+from tracekit.report.contract import FindingRow, PhaseRow, QualityRow, Summary
 from tracekit.taxonomy import demangle
 from tracekit.units import digits, percent, plain, si
 
@@ -40,6 +40,7 @@ _NAME_SPACES = re.compile(r"\b(?:[A-Za-z_]\w*::)+")
 _WHOLE_PERCENT = 0.0995
 _LEAST_SHOWN = 0.0005
 _SURE = 0.5
+_MOST_RANKS = 8
 
 
 def roof_word(summary: Summary) -> str:
@@ -156,7 +157,9 @@ def _function(name: str) -> tuple[int, int]:
 
 def how_known(phase: PhaseRow) -> str:
     """What the phase and the work of its kernels were taken from."""
-    told = f"phase by {listed(phase.evidence)}; FLOPs and bytes by {listed(phase.work_sources)}"
+    told = (
+        f"phase by {listed(_named(phase.evidence))}; FLOPs and bytes by {listed(_named(phase.work_sources))}"
+    )
     if phase.apportioned:
         told = f"apportioned, not measured: {listed(phase.apportioned)} (by tokens, attention by query times key lengths); {told}"
     if not has_rates(phase):
@@ -164,6 +167,10 @@ def how_known(phase: PhaseRow) -> str:
     if phase.work_known > _NEARLY_ALL:
         return told
     return f"{told}; rates are of the {percent(phase.work_known)} that is known, MFU and MBU lower bounds"
+
+
+def _named(shares: Mapping[str, float]) -> dict[str, float]:
+    return {"nothing" if word == "none" else word: share for word, share in shares.items()}
 
 
 def counted(phase: PhaseRow) -> str | None:
@@ -243,8 +250,20 @@ def warnings(summary: Summary) -> Iterator[str]:
     """One line a quality note and a capture that could not be read."""
     for error in summary.errors:
         yield f"{error.path} could not be read: {error.message}" + (f" ({error.hint})" if error.hint else "")
+    merged: dict[tuple[str, str], list[QualityRow]] = {}
     for note in summary.quality:
         # That counters found their kernels is told beside the phases.
-        if note.code == "counters_joined":
-            continue
-        yield f"{note.code} ({note.count}): {note.message}"
+        if note.code != "counters_joined":
+            merged.setdefault((note.code, note.message), []).append(note)
+    for (code, message), notes in merged.items():
+        where = _ranks([note.rank for note in notes]) if len(notes) > 1 else ""
+        yield f"{code} ({sum(note.count for note in notes)}{where}): {message}"
+
+
+def _ranks(ranks: Iterable[int | None]) -> str:
+    """Which ranks said the same: `; ranks 0, 1`."""
+    known = sorted({rank for rank in ranks if rank is not None})
+    if not known:
+        return ""
+    shown = ", ".join(str(rank) for rank in known[:_MOST_RANKS])
+    return f"; ranks {shown}" + (f" and {len(known) - _MOST_RANKS} more" if len(known) > _MOST_RANKS else "")

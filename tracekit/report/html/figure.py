@@ -42,7 +42,7 @@ PHASE_SHAPES = {
     "verify": "triangle-up",
     "draft": "triangle-down",
     "other": "cross",
-    "unknown": "wedge",
+    "unknown": "triangle-right",
 }
 
 

@@ -1,12 +1,4 @@
-"""The appendix: every formula in force, and communication by rank."""
-
-from typing import Any
-
-import pandas as pd
-
-from tracekit.report.accounting import ratio
-from tracekit.report.result import Result
-from tracekit.tables import Bottleneck
+"""The appendix: every formula in force."""
 
 FORMULAS = (
     (
@@ -35,29 +27,3 @@ FORMULAS = (
     ("MBU", "weight and KV bytes over (wall time times DRAM bandwidth) (Databricks 2023)"),
     ("coverage", "shares of kernel time that are linked, phase-labelled, modelled and classified"),
 )
-
-
-def ranks(result: Result) -> list[dict[str, Any]]:
-    """One row a rank and device: kernel time, communication, and what it is of the kernel time."""
-    rows = result.rows
-    if rows.empty:
-        return []
-    frame = pd.DataFrame(
-        {
-            "rank": rows["rank"],
-            "device": rows["device"],
-            "time": rows["own_ns"],
-            "communication": rows["own_ns"].where(rows["bottleneck"] == Bottleneck.COMMUNICATION, 0),
-        }
-    )
-    sums = frame.groupby(["rank", "device"], dropna=False)[["time", "communication"]].sum().reset_index()
-    return [
-        {
-            "rank": "-" if pd.isna(row["rank"]) else str(row["rank"]),
-            "device": "host" if pd.isna(row["device"]) else str(row["device"]),
-            "time": float(row["time"]),
-            "communication": float(row["communication"]),
-            "share": ratio(float(row["communication"]), float(row["time"])),
-        }
-        for row in sums.to_dict("records")
-    ]

@@ -9,6 +9,7 @@ import base64
 import hashlib
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
+from pathlib import PurePath
 
 from markupsafe import Markup
 
@@ -16,8 +17,9 @@ from tracekit.report.html.bundle import vega
 from tracekit.report.html.environment import environment
 from tracekit.report.html.figure import CLASS_COLOURS, Figure
 from tracekit.report.html.losses import family_figures, waterfall_figures
-from tracekit.report.html.method import FORMULAS, ranks
+from tracekit.report.html.method import FORMULAS
 from tracekit.report.html.payload import kernel_table, script_json
+from tracekit.report.html.ranks import rank_figures, ranks
 from tracekit.report.html.roofline import roofline_figures
 from tracekit.report.html.timeline import step_rows, timeline_figures, trend_figures
 from tracekit.report.result import Result
@@ -25,12 +27,13 @@ from tracekit.report.result import Result
 
 def render_html(result: Result) -> str:
     """The report as one HTML file that needs nothing beside it and no network."""
-    steps = step_rows(result)
+    steps, devices = step_rows(result), ranks(result)
     figures: dict[str, list[Figure]] = {
         "timeline": list(timeline_figures(result, steps)),
         "roofline": list(roofline_figures(result)),
         "losses": [*waterfall_figures(result), *family_figures(result)],
         "trend": list(trend_figures(result)),
+        "ranks": list(rank_figures(devices)),
     }
     document = {
         "charts": {figure.key: figure.spec for group in figures.values() for figure in group},
@@ -47,9 +50,10 @@ def render_html(result: Result) -> str:
             style=Markup(_asset("report.css")),  # noqa: S704 - as above
             data=Markup(script_json(document)),  # noqa: S704 - script_json lets no text end the element
             summary=result.overview,
+            names=[PurePath(capture.path).name for capture in result.overview.captures],
             figures={name: [_shown(figure) for figure in group] for name, group in figures.items()},
             counted=[phase for phase in result.overview.phases if phase.counters],
-            ranks=ranks(result),
+            ranks=devices,
             formulas=FORMULAS,
             classes=CLASS_COLOURS,
             version=_version(),

@@ -8,7 +8,7 @@ import pandas as pd
 
 from tracekit.counters.match import SAID
 from tracekit.report.result import Result
-from tracekit.report.wording import STATUS_SAID
+from tracekit.report.wording import STATUS_SAID, display_name
 from tracekit.units import plain
 
 MAX_ROWS = 1000
@@ -17,6 +17,7 @@ _SHAPES_EACH = 5
 _NAME_BUDGET = 400_000
 """Characters of names in full; beyond, a name is cut in its middle."""
 _CUT_NAME = 200
+_SHOWN_NAME = 90
 _FIELDS = {
     "family": "family",
     "phase": "phase",
@@ -78,6 +79,9 @@ def kernel_table(result: Result) -> dict[str, Any]:
         text = plain(name, None if left < _NAME_BUDGET else _CUT_NAME)
         text = text if len(text) <= _NAME_BUDGET - left else plain(name, _CUT_NAME)
         row["name"] = text
+        # A C++ signature says its function and what it was made for; the whole stands in the row's evidence.
+        if (short := display_name(name, _SHOWN_NAME)) != text:
+            row["short"] = short
         left += len(text)
     rest = groups.iloc[MAX_ROWS:]
     return {

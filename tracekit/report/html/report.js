@@ -85,10 +85,6 @@
     return element("span", { className: "class" }, element("i", { className: `c-${row.class}` }), text);
   }
 
-  function short(name) {
-    return name.length <= 110 ? name : `${name.slice(0, 72)} … ${name.slice(-34)}`;
-  }
-
   function countersOf(row) {
     if (row.status !== "measured") return data.kernels.statuses[row.status];
     const parts = [`measured for ${percent(row.counted)} of its time`];
@@ -135,10 +131,13 @@
           draw();
           document.querySelector(`tr[data-id="${row.id}"] .expand`)?.focus();
         });
-        return element("td", { className: "name", title: row.name.length > 110 ? row.name.slice(0, 1000) : "" }, button, short(text));
+        // Kernels of one template differ by the op that launched them.
+        const op = row.op && row.short ? [element("span", { className: "op", textContent: row.op })] : [];
+        return element("td", { className: "name", title: row.short ? row.name.slice(0, 1000) : "" }, button, row.short ?? text, ...op);
       }
       if (column.key === "class") return element("td", {}, classCell(row, text));
-      return element("td", { className: column.number ? "n" : "", textContent: text });
+      const why = column.key === "moved" && row.status !== "measured" ? " why" : "";
+      return element("td", { className: column.number ? `n${why}` : "", textContent: text });
     });
     const made = element("tr", { "data-id": String(row.id) }, ...cells);
     return open ? [made, detail(row)] : [made];

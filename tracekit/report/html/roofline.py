@@ -29,6 +29,7 @@ _LABEL_AT = 0.6
 _HEADROOM = 0.1
 _CLOSE = 4
 _NARROW = 420
+_LEAST_SHARE = 0.0005
 
 
 def roofline_figures(result: Result) -> Iterator[Figure]:
@@ -117,7 +118,8 @@ def _points(marks: list[Spec], encoding: Spec) -> Spec:
 
 
 def _roofline(marked: pd.DataFrame, ceilings: Ceilings, roofs: dict[str, Roof]) -> Figure:
-    marks = [mark for mark in _marks(marked) if mark["x"] and mark["y"]]
+    every = [mark for mark in _marks(marked) if mark["x"] and mark["y"]]
+    marks = _worth_room(every, "x", "y")
     ridges = {word: ridge for word in roofs if word != "dram" and (ridge := ceilings.ridge(word)) is not None}
     peaks = [roof.used for word, roof in roofs.items() if word != "dram" and roof.used is not None]
     across = _decades([0.1, 100, *ridges.values(), *(mark["x"] for mark in marks)])
@@ -141,9 +143,16 @@ def _roofline(marked: pd.DataFrame, ceilings: Ceilings, roofs: dict[str, Roof]) 
         f"dimensions, drawn hollow); area is share of time; left of a ridge (FLOP/byte: {shown}) DRAM is the nearer roof, right of it arithmetic; "
         f"intensity uses minimum bytes, so true marks lie at or left of the drawn ones."
     )
-    if (more := len(marked) - MAX_MARKS) > 0:
-        reading += f" {more} groups of the least time are not drawn."
+    if more := max(0, len(marked) - MAX_MARKS) + len(every) - len(marks):
+        reading += f" {more} group{'s' if more > 1 else ''} of the least time {'are' if more > 1 else 'is'} not drawn."
     return Figure("roofline", "Roofline", reading, chart(layers, height=420, description=reading))
+
+
+def _worth_room(marks: list[Spec], *axes: str) -> list[Spec]:
+    """The marks without those far from the others that hold next to no time: they would squeeze all else."""
+    seen = [mark for mark in marks if mark["share"] >= _LEAST_SHARE] or marks
+    ends = {axis: _decades([mark[axis] for mark in seen]) for axis in axes}
+    return [mark for mark in marks if all(ends[axis][0] <= mark[axis] <= ends[axis][-1] for axis in axes)]
 
 
 def _decades(values: Iterable[float]) -> list[float]:
@@ -227,7 +236,8 @@ def _under_where_close(labels: list[Spec]) -> list[Spec]:
 
 
 def _strip(strip: pd.DataFrame, dram: Roof | None) -> Figure:
-    marks = [mark for mark in _marks(strip) if mark["bandwidth"]]
+    every = [mark for mark in _marks(strip) if mark["bandwidth"]]
+    marks = _worth_room(every, "bandwidth")
     top = [dram.used] if dram is not None and dram.used is not None else []
     decades = _decades([*(mark["bandwidth"] for mark in marks), *top])
     where = {"x": {"field": "bandwidth", **_log(decades, "DRAM bandwidth [byte/s]", "~s")}}
@@ -242,6 +252,8 @@ def _strip(strip: pd.DataFrame, dram: Roof | None) -> Figure:
             }
         )
         reading += f", against a DRAM roof of {si(dram.used, 'B/s')} ({'measured' if dram.is_measured else 'spec'}, dashed)"
+    if len(every) > len(marks):
+        reading += f"; {len(every) - len(marks)} of the least time not drawn"
     return Figure(
         "strip",
         "Bandwidth strip: kernels without FLOPs",

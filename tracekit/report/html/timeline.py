@@ -1,6 +1,6 @@
 """Charts over time: steps with their idle time, and how decode changes from step to step."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pandas as pd
@@ -9,16 +9,24 @@ from tracekit.report.accounting import NS
 from tracekit.report.html.figure import Figure, Spec, chart, phase_colour, records_of, ticks, tip
 from tracekit.report.result import Result
 from tracekit.tables.columns import column
-from tracekit.units import digits, duration, percent, plain
+from tracekit.units import duration, percent, plain, si
 
 MAX_STEPS = 1500
 MAX_GAPS = 600
 _TREND = (
     ("trend-time", "Step time", "step time [ms]", "ms"),
-    ("trend-bandwidth", "Modelled DRAM traffic over step time", "byte/s, a lower bound", "bandwidth"),
+    ("trend-bandwidth", "Modelled DRAM traffic over step time", "lower bound [byte/s]", "bandwidth"),
     ("trend-sum-k", "Cached tokens read", "sum of KV lengths [token]", "sum_k"),
     ("trend-batch", "Batch", "sequences in decode", "batch"),
 )
+_SAID: dict[str, Callable[[float], str]] = {
+    "ms": lambda value: f"{duration(1e6 * value)} a step",
+    "bandwidth": lambda value: si(value, "B/s"),
+    "sum_k": lambda value: f"{value:,.0f} tokens",
+    "batch": lambda value: f"{value:,.0f} sequence{'' if value == 1 else 's'}",
+}
+_LEAST_FIT = 8
+_FITS = 0.5
 _LEAST_TREND = 3
 
 
@@ -156,10 +164,10 @@ def timeline_figures(result: Result, rows: list[Spec]) -> Iterator[Figure]:
             }
         )
     steps, idle = result.steps, float(result.gaps["dur_ns"].sum())
-    reading = (
-        f"{len(steps)} step{'s take' if len(steps) > 1 else ' takes'} {duration(float(steps['dur_ns'].sum()))}, of which the device is idle "
-        f"{percent(idle / max(1.0, float(steps['dur_ns'].sum())))} (grey, above the bars)."
-    )
+    reading = f"{len(steps)} step{'s take' if len(steps) > 1 else ' takes'} {duration(float(steps['dur_ns'].sum()))}"
+    if idle:
+        reading += f", of which the device is idle {percent(idle / float(steps['dur_ns'].sum()))} (grey, above the bars)"
+    reading += "."
     if len(steps) > MAX_STEPS:
         reading += f" The first {MAX_STEPS} are drawn."
     if len(result.gaps) > MAX_GAPS:
@@ -192,7 +200,10 @@ def trend_figures(result: Result) -> Iterator[Figure]:
         if len(known) < _LEAST_TREND:
             continue
         spec = chart([_line(known, axis, field)], height=130, description=title)
-        yield Figure(key, title, _trend_reading(known[field], axis), spec)
+        reading = _trend_reading(known[field], _SAID[field])
+        if field == "ms":
+            reading += _slope(frame)
+        yield Figure(key, title, reading, spec)
 
 
 def _line(known: pd.DataFrame, axis: str, field: str) -> Spec:
@@ -216,11 +227,24 @@ def _line(known: pd.DataFrame, axis: str, field: str) -> Spec:
     }
 
 
-def _trend_reading(values: pd.Series, axis: str) -> str:
-    first, last = float(values.iloc[0]), float(values.iloc[-1])
-    median = float(values.median())
-    return f"Median {_rough(median)} {axis}; first {_rough(first)}, last {_rough(last)}, {len(values)} steps."
+def _trend_reading(values: pd.Series, said: Callable[[float], str]) -> str:
+    first, last, median = (said(float(value)) for value in (values.iloc[0], values.iloc[-1], values.median()))
+    if values.min() == values.max():
+        return f"{median} in all {len(values)} steps."
+    return f"Median {median}; first {first}, last {last}, of {len(values)} steps."
 
 
-def _rough(value: float) -> str:
-    return digits(value) if value < 1e5 else f"{value:.3g}"  # noqa: PLR2004 - six digits are too many to read
+def _slope(frame: pd.DataFrame) -> str:
+    """How step time grows with the tokens in the cache, by least squares, where a line explains it."""
+    known = frame[["sum_k", "ms"]].dropna()
+    if (
+        len(known) < _LEAST_FIT
+        or known["sum_k"].nunique() < _LEAST_TREND
+        or known["ms"].min() == known["ms"].max()
+    ):
+        return ""
+    slope = float(np.polyfit(known["sum_k"], known["ms"], 1)[0])
+    explained = float(np.corrcoef(known["sum_k"], known["ms"])[0, 1]) ** 2
+    if slope <= 0 or explained < _FITS:
+        return " No line through KV length explains it."
+    return f" Each 1,000 tokens more in the cache add {duration(1e9 * slope)} (a line explains {percent(explained)} of the variance)."
