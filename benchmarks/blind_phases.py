@@ -18,7 +18,7 @@ import pandas as pd
 
 from tracekit.errors import TracekitError
 from tracekit.link import link
-from tracekit.phase import Phased, label, wants_frame
+from tracekit.phase import Phased, label, wanted_frames
 from tracekit.readers import read
 from tracekit.tables import LLM_PHASES, RANGES, Capture, Kind, Linked
 from tracekit.taxonomy import name_families
@@ -60,7 +60,7 @@ def captures(paths: list[Path]) -> Iterator[Path]:
 def load(paths: list[Path]) -> Iterator[Case]:
     for path in captures(paths):
         try:
-            capture = read(str(path), keep_frame=wants_frame)
+            capture = read(str(path), keep_frame=wanted_frames())
         except TracekitError as error:
             print(f"skipped: {error}", file=sys.stderr)
             continue

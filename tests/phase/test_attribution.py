@@ -5,7 +5,7 @@ import pytest
 from tracebuilder import TraceBuilder
 
 from tracekit.link import link
-from tracekit.phase import Phased, label, wants_frame
+from tracekit.phase import Phased, label, wanted_frames
 from tracekit.readers import read_stream
 from tracekit.readers.source import from_bytes
 from tracekit.taxonomy import name_families
@@ -17,7 +17,7 @@ GEMM = "nvjet_tst_64x64_64x16_2x1_2cta_v_bz_bias_TNT"
 
 
 def phased(trace: TraceBuilder, path: str = "trace.json") -> Phased:
-    (capture,) = read_stream(from_bytes(path, trace.text()), wants_frame)
+    (capture,) = read_stream(from_bytes(path, trace.text()), wanted_frames())
     linked = link(capture)
     return label(name_families(linked.kernels), capture, linked)
 

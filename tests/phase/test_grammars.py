@@ -13,7 +13,7 @@ from tracekit.phase.grammar import (
     place_of_file,
     read_name,
     rules,
-    wants_frame,
+    wanted_frames,
 )
 from tracekit.tables import Phase
 
@@ -137,9 +137,9 @@ def test_engines_name_the_rank_in_the_file(name: str, rank: int | None) -> None:
 
 
 def test_only_frames_that_a_rule_reads_are_kept() -> None:
-    assert wants_frame("vllm/v1/worker/gpu_model_runner.py(3380): execute_model")
-    assert not wants_frame("vllm/v1/worker/gpu_model_runner.py(3087): synchronize_input_prep")
-    assert not wants_frame("torch/nn/modules/module.py(1): _call_impl")
+    assert wanted_frames()("vllm/v1/worker/gpu_model_runner.py(3380): execute_model")
+    assert not wanted_frames()("vllm/v1/worker/gpu_model_runner.py(3087): synchronize_input_prep")
+    assert not wanted_frames()("torch/nn/modules/module.py(1): _call_impl")
 
 
 @pytest.mark.parametrize(

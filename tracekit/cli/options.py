@@ -50,9 +50,19 @@ def show_version(asked: bool) -> None:
         raise typer.Exit
 
 
+def _read_ahead(context: typer.Context, captures: list[str]) -> list[str]:
+    """Start reading a large trace while the rest of the program is still being imported."""
+    if not context.resilient_parsing:
+        from tracekit.readers.kineto.helper import started_ahead
+
+        context.with_resource(started_ahead(captures))
+    return captures
+
+
 Captures = Annotated[
     list[str],
     typer.Argument(
+        callback=_read_ahead,
         help="Traces, folders of traces, or folders that `tracekit collect` wrote; `-` is standard input.",
         show_default=False,
     ),

@@ -24,6 +24,7 @@ from pathlib import Path
 from tracekit.errors import RegistryError
 from tracekit.registry import Row, rows
 from tracekit.tables import Phase
+from tracekit.tables.wanted import WantedFrames
 
 COUNTS = (
     "context_requests",
@@ -176,10 +177,10 @@ def place_of_file(name: str, extra: tuple[Path, ...] = ()) -> dict[str, int]:
     return {}
 
 
-def wants_frame(name: str, extra: tuple[Path, ...] = ()) -> bool:
-    """Whether a rule wants the Python frame of this name; readers keep no other."""
-    return len(name) <= LONGEST_NAME and any(
-        rule.pattern.search(name) for rule in rules(extra) if rule.kind in FRAME_KINDS
+def wanted_frames(extra: tuple[Path, ...] = ()) -> WantedFrames:
+    """Which Python frames a rule wants; readers keep no other."""
+    return WantedFrames(
+        tuple(rule.pattern for rule in rules(extra) if rule.kind in FRAME_KINDS), LONGEST_NAME
     )
 
 

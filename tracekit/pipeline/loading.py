@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 from tracekit.errors import TracekitError, UsageError
 from tracekit.formats import RunManifest
 from tracekit.link import borrow_signatures
-from tracekit.phase import place_of_file, wants_frame
+from tracekit.phase import place_of_file, wanted_frames
 from tracekit.pipeline.options import Options
 from tracekit.readers import cache, read_counters, read_source
 from tracekit.readers.discover import Source, discover
@@ -79,7 +78,7 @@ def _read(source: Source, options: Options, role: Role | None) -> list[Capture]:
     """The captures of a source, from the cache where they are kept there."""
     if role is Role.COUNTERS and source.member is None:
         return read_counters(source.path, options.progress, options.data)
-    wanted = partial(wants_frame, extra=options.data)
+    wanted = wanted_frames(options.data)
     if options.cache is None or source.member is not None or not Path(source.path).is_file():
         return read_source(source, keep_frame=wanted, progress=options.progress)
     key = cache.key_of(source.path, repr([row.values for row in rows("engines", options.data)]))

@@ -41,6 +41,7 @@ class Stream:
         size: Raw size in bytes, where known.
         progress: Called with raw bytes read so far and the size.
         around: What holds the raw bytes (an archive), closed with them.
+        path: The file, where it is one of its own.
     """
 
     def __init__(
@@ -50,8 +51,10 @@ class Stream:
         size: int | None,
         progress: Progress | None = None,
         around: Closeable | None = None,
+        path: Path | None = None,
     ) -> None:
         self.label = label
+        self.path = path
         self.size = size
         self._raw = raw
         self._around = around
@@ -83,6 +86,14 @@ class Stream:
             block, self._first = self._first, b""
             return block
         return self._transcode(self._next())
+
+    def again(self) -> "Stream":
+        """The same file from its start.
+
+        Raises:
+            CaptureError: It cannot be opened any more, or is no file of its own.
+        """
+        return open_stream(str(self.path), self._progress)
 
     def close(self) -> None:
         """Close the file; standard input stays open."""
@@ -172,7 +183,7 @@ def open_stream(path: str, progress: Progress | None = None) -> Stream:
         raise CaptureError(
             path, f"cannot be opened: {error.strerror or error}", hint="check its permissions"
         ) from error
-    return not_empty(Stream(path, raw, size, progress))
+    return not_empty(Stream(path, raw, size, progress, path=file))
 
 
 def from_bytes(label: str, data: bytes) -> Stream:

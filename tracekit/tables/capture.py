@@ -1,14 +1,18 @@
 """What a reader hands on: the tables of one capture, in no file format's terms."""
 
-from dataclasses import dataclass, field
+from __future__ import annotations
 
-import pandas as pd
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tracekit.errors import TableError
 from tracekit.tables.codes import CODES
 from tracekit.tables.counters import Counters
 from tracekit.tables.schema import Column, Table
 from tracekit.tables.words import Kind, WorkSource
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _NAME = Column("name", "string", "Name, verbatim.")
 _TS = Column("ts_ns", "int64", "Start.", "ns")

@@ -1,11 +1,15 @@
 """What a counter reader hands on: launches measured by a hardware profiler, and their metric values."""
 
-from dataclasses import dataclass, field
+from __future__ import annotations
 
-import pandas as pd
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tracekit.tables.schema import Column, Table
 from tracekit.tables.words import HwStatus
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 COUNTER_LAUNCHES = Table(
     "counter_launches",

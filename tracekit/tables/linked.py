@@ -1,12 +1,16 @@
 """What the link stage hands on: kernels joined to their launches, ops joined to their parents."""
 
-from dataclasses import dataclass
+from __future__ import annotations
 
-import pandas as pd
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tracekit.tables.capture import OPS, QualityNote
 from tracekit.tables.public import KERNELS
 from tracekit.tables.schema import Column, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _SHARED = (
     "kernel_id",

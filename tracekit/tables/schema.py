@@ -1,15 +1,19 @@
 """Tables declared once: column, type, unit and meaning; checked where a stage hands one on."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
 from tracekit.errors import TableError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ColumnType = Literal["int64", "int32", "float64", "string", "bool"]
 Words = type[StrEnum]
@@ -71,10 +75,14 @@ class Table:
 
     def empty(self) -> pd.DataFrame:
         """A frame with the declared columns and no row."""
+        import pandas as pd  # noqa: PLC0415 - a process that only decodes starts without it
+
         return pd.DataFrame({c.name: pd.Series([], dtype=_PANDAS[c.type]) for c in self.columns})
 
     def conform(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The frame with every declared column in order and in its declared type; absent ones are null."""
+        import pandas as pd  # noqa: PLC0415 - a process that only decodes starts without it
+
         rows = len(frame)
         data = {}
         for column in self.columns:
@@ -115,6 +123,8 @@ class Table:
         return frame
 
     def _check_column(self, column: Column, values: pd.Series) -> None:
+        import pandas as pd  # noqa: PLC0415 - a process that only decodes starts without it
+
         missing = values.isna()
         if not column.null and missing.any():
             raise TableError(self.name, column.name, "may not be null", row=_first(missing))

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from tracekit.readers.kineto.events import Args, Event
 from tracekit.readers.kineto.times import nanoseconds
@@ -18,19 +18,42 @@ _INT64 = (-(1 << 63), (1 << 63) - 1)
 NO_ARGS = Args()
 
 
+@dataclass(slots=True)
+class Clock:
+    """The number of the batch at hand, by which what several processes gathered is put in the file's order."""
+
+    batch: int = 0
+
+
 class Codes(dict[T, int]):
-    """A code for each value, given when it is first asked for."""
+    """A code for each value, given when it is first asked for.
+
+    Attributes:
+        clock: Where in the file it is.
+        seen: The batch of each value's first sight, in order of code.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self.clock = clock
+        self.seen: list[int] = []
 
     def __missing__(self, value: T) -> int:
         code = self[value] = len(self)
+        self.seen.append(self.clock.batch)
         return code
 
 
 class Pool(Generic[T]):
     """Distinct values in order of first sight."""
 
-    def __init__(self) -> None:
-        self.codes: Codes[T] = Codes()
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.codes: Codes[T] = Codes(clock)
+
+    def restart(self) -> None:
+        """Forget every value."""
+        self.codes = Codes(self.clock)
 
     def encode(self, values: Iterable[T]) -> npt.NDArray[np.int32]:
         """The code of each value; new values are added."""
@@ -39,12 +62,15 @@ class Pool(Generic[T]):
 
 @dataclass(slots=True)
 class Parts:
-    """The pieces of each column so far."""
+    """The pieces of each column so far, and the batch that each came from."""
 
+    clock: Clock
     pieces: dict[str, list[npt.NDArray[Any]]] = field(default_factory=dict)
+    batches: list[int] = field(default_factory=list)
 
     def add(self, **columns: npt.NDArray[Any]) -> None:
-        """Append one batch of rows."""
+        """Append rows of the batch at hand."""
+        self.batches.append(self.clock.batch)
         for name, piece in columns.items():
             self.pieces.setdefault(name, []).append(piece)
 
@@ -84,8 +110,10 @@ def _integer(value: object) -> int | None:
     return int(text) if text.lstrip("-").isdecimal() and len(text) < len(str(_INT64[1])) else None
 
 
-def nullable(values: Sequence[object], name: str) -> dict[str, npt.NDArray[Any]]:
+def nullable(values: list[object], name: str) -> dict[str, npt.NDArray[Any]]:
     """A nullable integer column as two plain ones: the value and `name!`, its null mask."""
+    if values.count(None) == len(values):
+        return {name: np.zeros(len(values), np.int64), f"{name}!": np.ones(len(values), np.bool_)}
     column, missing = integers(values, _INT32 if name == "device" else _INT64)
     return {name: column, f"{name}!": missing}
 
@@ -94,47 +122,30 @@ def nullable(values: Sequence[object], name: str) -> dict[str, npt.NDArray[Any]]
 class Spans:
     """Rows of (name, start, duration), whatever else they carry; counts those whose times are unusable."""
 
-    names: Pool[str] = field(default_factory=Pool)
-    parts: Parts = field(default_factory=Parts)
+    names: Pool[str]
+    parts: Parts
     bad_times: int = 0
+
+    @classmethod
+    def at(cls, clock: Clock) -> "Spans":
+        """No rows yet."""
+        return cls(Pool(clock), Parts(clock))
 
     def usable(self, events: list[Event]) -> tuple[list[Event], Ints, Ints]:
         """The events with a start and a duration that is not negative, and these in ns."""
-        starts, good = nanoseconds([bytes(event.ts) for event in events])
-        lengths, timed = nanoseconds([bytes(event.dur) for event in events])
+        starts, good = nanoseconds([event.ts for event in events])
+        lengths, timed = nanoseconds([event.dur for event in events])
         good &= timed & (lengths >= 0)
         if good.all():
             return events, starts, lengths
         self.bad_times += int((~good).sum())
         return [event for event, keep in zip(events, good, strict=True) if keep], starts[good], lengths[good]
 
-    def frame(self, base_ns: int) -> pd.DataFrame:
-        """The rows as a frame; `base_ns` is added to every start."""
-        data: dict[str, object] = {}
-        for name in self.parts.pieces:
-            if name.endswith("!"):
-                continue
-            column = self.parts.column(name)
-            if name == "name":
-                data[name] = pd.Categorical.from_codes(column, pd.Index(list(self.names.codes), dtype=object))
-            elif f"{name}!" in self.parts.pieces:
-                kind = np.int32 if name == "device" else np.int64
-                data[name] = pd.arrays.IntegerArray(
-                    np.where(self.parts.column(f"{name}!"), 0, column).astype(kind),
-                    self.parts.column(f"{name}!"),
-                )
-            else:
-                data[name] = column + base_ns if name == "ts_ns" else column
-        return pd.DataFrame(data)
 
-
-def triples(raws: Sequence[bytes], pool: Pool[bytes]) -> npt.NDArray[np.int32]:
+def triples(raws: Sequence[msgspec.Raw], pool: Pool[bytes]) -> npt.NDArray[np.int32]:
     """Codes of grid or block texts; -1 where the event has none."""
-    codes = pool.encode(raws)
+    if not any(raws):
+        return np.full(len(raws), -1, np.int32)
+    codes = pool.encode(map(bytes, raws))
     absent = pool.codes.get(b"", -1)
     return np.where(codes == absent, -1, codes).astype(np.int32)
-
-
-def triple_text(raw: bytes) -> str:
-    """`[64, 1, 1]` as `64,1,1`."""
-    return raw.translate(None, b'[] \n\t\r"').decode("utf-8", errors="replace")

@@ -15,6 +15,7 @@ from itertools import pairwise
 from tracekit.errors import FormatError
 from tracekit.readers.kineto.events import DAMAGE, Event, decode_array, decode_one
 from tracekit.readers.kineto.repair import MENDS, mend
+from tracekit.readers.kineto.turns import OutOfStepError, Turns
 from tracekit.readers.source import Stream
 from tracekit.readers.spans import object_spans
 from tracekit.tables import QualityNote
@@ -42,9 +43,13 @@ class Document:
         unreadable: Events that no repair made JSON, and were dropped.
         repaired: Events by the repair that made them readable.
         truncated: The array never closed.
+        turns: Whose turn each batch is, where several processes read the file; the others skip it.
+        number: How many batches there were so far.
     """
 
     stream: Stream
+    turns: Turns | None = None
+    number: int = 0
     head: bytes = b""
     tail: bytes = b""
     unreadable: int = 0
@@ -103,6 +108,7 @@ class Document:
 
         Raises:
             FormatError: One event is longer than any event.
+            OutOfStepError: Several processes read the file, and it must be looked at event by event.
         """
         enough = BATCH
         while block := self.stream.read():
@@ -110,6 +116,7 @@ class Document:
             if len(self._buffer) < enough:
                 continue
             events, ended = self._take()
+            self.number += 1
             # An event that does not end yet is looked at again when there is twice as much of it.
             enough = BATCH if events else max(BATCH, 2 * len(self._buffer))
             if events:
@@ -124,7 +131,9 @@ class Document:
                     hint="the file is damaged; record again",
                     code="event_too_long",
                 )
-        yield from self._last()
+        self.number += 1
+        if self.turns is None or self.turns.last:
+            yield from self._last()
 
     def _read_tail(self) -> None:
         """Keep what metadata may stand after the events; drain the rest, so that damage there is noticed."""
@@ -139,12 +148,27 @@ class Document:
             found = _SEPARATOR.search(self._buffer)
             self._separator = found.group() if found else b""
         cut = self._buffer.rfind(self._separator) if self._separator else -1
+        if self.turns is not None and (cut < 0 or not self.turns.mine(self.number)):
+            self._skip(cut)
+            return [], False
         if cut >= 0:
             events = _try(self._buffer, cut + 1)
             if events is not None:
-                del self._buffer[: cut + len(self._separator) - 1]
+                self._skip(cut)
                 return events, False
+        if self.turns is not None:
+            raise OutOfStepError
         return self._one_by_one(final=False)
+
+    def _skip(self, cut: int) -> None:
+        """Let go of the batch that ends at a separator, whoever decodes it.
+
+        Raises:
+            OutOfStepError: There is no separator: what another process makes of the text cannot be known.
+        """
+        if cut < 0:
+            raise OutOfStepError
+        del self._buffer[: cut + len(self._separator) - 1]
 
     def _last(self) -> Iterator[list[Event]]:
         """What is left when the stream has ended."""

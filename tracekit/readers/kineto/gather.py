@@ -1,20 +1,32 @@
 """Sorts events into tables as they stream by."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import repeat
+from operator import attrgetter
 
 import numpy as np
-import pandas as pd
 
 from tracekit.readers.kineto.categories import DEVICE_BUCKETS, Bucket, bucket_of
-from tracekit.readers.kineto.columns import NO_ARGS, Pool, Spans, nullable, triple_text, triples
+from tracekit.readers.kineto.columns import NO_ARGS, Clock, Pool, Spans, nullable, triples
 from tracekit.readers.kineto.events import Event
 from tracekit.readers.kineto.pairs import BEGIN, END, Pairs
-from tracekit.tables import DEVICE_EVENTS, OPS, RANGES, RUNTIME_CALLS, SIGNATURES, Kind, QualityNote, Table
+from tracekit.tables import Kind, QualityNote
 
 KeepFrame = Callable[[str], bool]
-_KINDS = {Bucket.KERNEL: Kind.KERNEL, Bucket.MEMCPY: Kind.MEMCPY, Bucket.MEMSET: Kind.MEMSET}
+Signature = tuple[str, bytes, bytes, bytes, bytes]
+# Fields of events and of their arguments, taken from whole batches without a step of the interpreter for each.
+_NAME, _THREAD = attrgetter("name"), attrgetter("pid", "tid")
+_GRID, _BLOCK, _BYTES = attrgetter("grid"), attrgetter("block"), attrgetter("bytes")
+_DEVICE, _STREAM = attrgetter("device"), attrgetter("stream")
+_CORRELATION, _GRAPH_NODE = attrgetter("correlation"), attrgetter("graph_node")
+_DIMS, _TYPES, _CONCRETE = attrgetter("dims"), attrgetter("types"), attrgetter("concrete")
+# Kinds of device work as codes, in this order.
+KINDS = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
+_KIND_CODES = dict(zip((Bucket.KERNEL, Bucket.MEMCPY, Bucket.MEMSET), range(3), strict=True))
+SPANS = ("device", "runtime", "ops", "annotations", "frames")
+POOLS = ("threads", "signatures", "grids", "blocks")
 _COMPLETE = "X"
 _METADATA = "M"
 # Flows and instants, of which there are many and which are counted only.
@@ -34,25 +46,39 @@ class Gathered:
     """
 
     keep_frame: KeepFrame
+    clock: Clock = field(default_factory=Clock)
     counts: Counter[str] = field(default_factory=Counter)
     unknown: Counter[str] = field(default_factory=Counter)
-    device: Spans = field(default_factory=Spans)
-    runtime: Spans = field(default_factory=Spans)
-    ops: Spans = field(default_factory=Spans)
-    annotations: Spans = field(default_factory=Spans)
-    frames: Spans = field(default_factory=Spans)
+    device: Spans = field(init=False)
+    runtime: Spans = field(init=False)
+    ops: Spans = field(init=False)
+    annotations: Spans = field(init=False)
+    frames: Spans = field(init=False)
     pairs: Pairs = field(default_factory=Pairs)
     counter_ranges: list[Event] = field(default_factory=list)
     xla: bool = False
-    _threads: Pool[tuple[int | str, int | str]] = field(default_factory=Pool)
-    _signatures: Pool[tuple[str, bytes, bytes, bytes, bytes]] = field(default_factory=Pool)
-    _grids: Pool[bytes] = field(default_factory=Pool)
-    _blocks: Pool[bytes] = field(default_factory=Pool)
+    threads: Pool[tuple[int | str, int | str]] = field(init=False)
+    signatures: Pool[Signature] = field(init=False)
+    grids: Pool[bytes] = field(init=False)
+    blocks: Pool[bytes] = field(init=False)
     _buckets: dict[str, Bucket | None] = field(default_factory=dict)
     _frame_names: dict[str, bool] = field(default_factory=dict)
 
-    def add(self, events: list[Event]) -> None:
-        """Sort one batch into its tables."""
+    def __post_init__(self) -> None:
+        """Begin every table and pool at the same clock."""
+        for name in SPANS:
+            setattr(self, name, Spans.at(self.clock))
+        for name in POOLS:
+            setattr(self, name, Pool(self.clock))
+
+    def add(self, events: list[Event], batch: int = 0) -> None:
+        """Sort one batch into its tables.
+
+        Args:
+            events: The batch.
+            batch: Its place among the batches of the file.
+        """
+        self.clock.batch = batch
         piles: defaultdict[str, list[Event]] = defaultdict(list)
         rest = []
         for event in events:
@@ -84,7 +110,7 @@ class Gathered:
         if bucket is None:
             self.unknown[category] += len(pile)
         elif bucket in DEVICE_BUCKETS:
-            self._add_device(_KINDS[bucket], pile)
+            self._add_device(_KIND_CODES[bucket], pile)
         elif bucket is Bucket.RUNTIME:
             self._add_runtime(pile)
         elif bucket is Bucket.OP:
@@ -102,45 +128,44 @@ class Gathered:
             wanted = self._frame_names[name] = self.keep_frame(name)
         return wanted
 
-    def _add_device(self, kind: Kind, pile: list[Event]) -> None:
+    def _add_device(self, kind: int, pile: list[Event]) -> None:
         events, starts, lengths = self.device.usable(pile)
         args = [event.args or NO_ARGS for event in events]
         self.device.parts.add(
-            name=self.device.names.encode([event.name for event in events]),
+            name=self.device.names.encode(map(_NAME, events)),
             ts_ns=starts,
             dur_ns=lengths,
-            kind=np.full(len(events), list(Kind).index(kind), np.int8),
-            grid=triples([bytes(a.grid) for a in args], self._grids),
-            block=triples([bytes(a.block) for a in args], self._blocks),
-            **nullable([a.device for a in args], "device"),
-            **nullable([a.stream for a in args], "stream"),
-            **nullable([a.correlation for a in args], "correlation"),
-            **nullable([a.bytes for a in args], "bytes"),
-            **nullable([a.graph_node for a in args], "graph_node"),
+            kind=np.full(len(events), kind, np.int8),
+            grid=triples(list(map(_GRID, args)), self.grids),
+            block=triples(list(map(_BLOCK, args)), self.blocks),
+            **nullable(list(map(_DEVICE, args)), "device"),
+            **nullable(list(map(_STREAM, args)), "stream"),
+            **nullable(list(map(_CORRELATION, args)), "correlation"),
+            **nullable(list(map(_BYTES, args)), "bytes"),
+            **nullable(list(map(_GRAPH_NODE, args)), "graph_node"),
         )
 
     def _add_runtime(self, pile: list[Event]) -> None:
         events, starts, lengths = self.runtime.usable(pile)
         args = [event.args or NO_ARGS for event in events]
         self.runtime.parts.add(
-            name=self.runtime.names.encode([event.name for event in events]),
+            name=self.runtime.names.encode(map(_NAME, events)),
             ts_ns=starts,
             dur_ns=lengths,
-            thread=self._encode_threads(events),
-            grid=triples([bytes(a.grid) for a in args], self._grids),
-            block=triples([bytes(a.block) for a in args], self._blocks),
-            **nullable([a.correlation for a in args], "correlation"),
+            thread=self.threads.encode(map(_THREAD, events)),
+            grid=triples(list(map(_GRID, args)), self.grids),
+            block=triples(list(map(_BLOCK, args)), self.blocks),
+            **nullable(list(map(_CORRELATION, args)), "correlation"),
         )
 
     def _add_ops(self, pile: list[Event]) -> None:
         events, starts, lengths = self.ops.usable(pile)
-        signatures = [(event.name, *_signature(event)) for event in events]
         self.ops.parts.add(
-            name=self.ops.names.encode([event.name for event in events]),
+            name=self.ops.names.encode(map(_NAME, events)),
             ts_ns=starts,
             dur_ns=lengths,
-            thread=self._encode_threads(events),
-            signature=self._signatures.encode(signatures),
+            thread=self.threads.encode(map(_THREAD, events)),
+            signature=self.signatures.encode(_signatures(events)),
         )
 
     def _add_ranges(self, spans: Spans, pile: list[Event]) -> None:
@@ -148,14 +173,16 @@ class Gathered:
             return
         events, starts, lengths = spans.usable(pile)
         spans.parts.add(
-            name=spans.names.encode([event.name for event in events]),
+            name=spans.names.encode(map(_NAME, events)),
             ts_ns=starts,
             dur_ns=lengths,
-            thread=self._encode_threads(events),
+            thread=self.threads.encode(map(_THREAD, events)),
         )
 
-    def _encode_threads(self, events: list[Event]) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
-        return self._threads.encode([(event.pid, event.tid) for event in events])
+    @property
+    def spans_batches(self) -> bool:
+        """Whether there was anything that cannot be gathered batch by batch and put together afterwards."""
+        return bool(self.counter_ranges) or self.pairs.begun
 
     @property
     def holds_work(self) -> bool:
@@ -164,46 +191,6 @@ class Gathered:
             any(len(spans.parts) for spans in (self.device, self.ops, self.runtime))
             or len(self.counter_ranges) > 0
         )
-
-    @property
-    def threads(self) -> tuple[tuple[str, str], ...]:
-        """(process, thread) labels, by thread index."""
-        return tuple((str(process), str(thread)) for process, thread in self._threads.codes)
-
-    def device_events(self, base_ns: int) -> pd.DataFrame:
-        """DEVICE_EVENTS, in order of start."""
-        frame = _sorted(self.device, base_ns, DEVICE_EVENTS)
-        if len(frame):
-            kinds = pd.Index([str(kind) for kind in Kind], dtype=object)
-            frame["kind"] = pd.Categorical.from_codes(frame["kind"].to_numpy(), kinds)
-        return DEVICE_EVENTS.conform(self._with_grids(frame))
-
-    def runtime_calls(self, base_ns: int) -> pd.DataFrame:
-        """RUNTIME_CALLS, in order of start."""
-        return RUNTIME_CALLS.conform(self._with_grids(_sorted(self.runtime, base_ns, RUNTIME_CALLS)))
-
-    def _with_grids(self, frame: pd.DataFrame) -> pd.DataFrame:
-        if len(frame):
-            for name, pool in (("grid", self._grids), ("block", self._blocks)):
-                frame[name] = _texts(frame[name].to_numpy(), [triple_text(raw) for raw in pool.codes])
-        return frame
-
-    def op_rows(self, base_ns: int) -> pd.DataFrame:
-        """OPS, in order of start."""
-        return OPS.conform(_sorted(self.ops, base_ns, OPS))
-
-    def ranges(self, spans: Spans, base_ns: int) -> pd.DataFrame:
-        """RANGES, in order of start."""
-        return RANGES.conform(_sorted(spans, base_ns, RANGES))
-
-    def signatures(self) -> pd.DataFrame:
-        """SIGNATURES: the distinct ones, in order of first sight."""
-        columns = list(zip(*self._signatures.codes, strict=True)) or [()] * 5
-        data: dict[str, object] = {"op": pd.Categorical(pd.Index(columns[0], dtype=object))}
-        for name, raws in zip(("dims", "types", "strides", "concrete"), columns[1:], strict=True):
-            texts = pd.Index([raw.decode("utf-8", errors="replace") or None for raw in raws], dtype=object)
-            data[name] = pd.Categorical(texts)
-        return SIGNATURES.conform(pd.DataFrame(data))
 
     def notes(self) -> list[QualityNote]:
         """What was dropped on the way."""
@@ -234,29 +221,18 @@ class Gathered:
         return found
 
 
-_UNRECORDED = (b"", b"", b"", b"")
+def _signatures(events: list[Event]) -> Iterable[Signature]:
+    """What was recorded of each op's operands; nothing is looked at where the recorder kept none."""
+    args = [event.args or NO_ARGS for event in events]
+    if not any(any(map(field, args)) for field in (_DIMS, _TYPES, _CONCRETE)):
+        return zip(map(_NAME, events), *(repeat(b"") for _ in range(4)), strict=False)
+    return (
+        (event.name, bytes(a.dims), bytes(a.types), bytes(a.strides), bytes(a.concrete))
+        if a.dims or a.types or a.concrete
+        else (event.name, b"", b"", b"", b"")
+        for event, a in zip(events, args, strict=True)
+    )
 
 
-def _signature(event: Event) -> tuple[bytes, bytes, bytes, bytes]:
-    args = event.args
-    if args is None or not (args.dims or args.types or args.concrete):
-        return _UNRECORDED
-    return bytes(args.dims), bytes(args.types), bytes(args.strides), bytes(args.concrete)
-
-
-def _texts(codes: np.ndarray[tuple[int], np.dtype[np.int32]], texts: list[str]) -> pd.Categorical:
-    """A text column from codes whose texts may repeat."""
-    distinct = Pool[str]()
-    again = distinct.encode(texts)
-    mapped = np.where(codes < 0, -1, again[np.maximum(codes, 0)]) if len(again) else codes
-    return pd.Categorical.from_codes(mapped, pd.Index(list(distinct.codes), dtype=object))
-
-
-def _sorted(spans: Spans, base_ns: int, table: Table) -> pd.DataFrame:
-    if not len(spans.parts):
-        return table.empty()
-    frame = spans.frame(base_ns)
-    starts = frame["ts_ns"].to_numpy()
-    if (starts[1:] >= starts[:-1]).all():
-        return frame
-    return frame.iloc[np.argsort(starts, kind="stable")].reset_index(drop=True)
+Ranks = dict[str, Gathered]
+"""What was gathered of each rank in a file, by its label."""

@@ -27,6 +27,11 @@ class Pairs:
     lost: int = 0
     _open: dict[Thread, list[Event]] = field(default_factory=dict)
 
+    @property
+    def begun(self) -> bool:
+        """Whether there was any begin or end."""
+        return bool(self._open or self.lost)
+
     def add(self, event: Event) -> Event | None:
         """Take one begin or end event; the complete event, where it closes one."""
         stack = self._open.setdefault((event.pid, event.tid), [])
