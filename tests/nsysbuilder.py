@@ -12,6 +12,7 @@ H100 = {
     "name": "NVIDIA H100 80GB HBM3",
     "totalMemory": 85_000_000_000,
     "memoryBandwidth": 3_352_320_000_000,
+    "l2CacheSize": 52_428_800,
     "smCount": 132,
     "computeMajor": 9,
     "computeMinor": 0,

@@ -14,8 +14,10 @@ from tracekit.roofline import (
     with_calibration,
     with_given,
     with_measured,
+    with_reported,
 )
-from tracekit.tables.ceilings import Ceilings
+from tracekit.tables import DeviceProperties
+from tracekit.tables.ceilings import Ceilings, Roof
 
 ROWS = {device.key: device for device in load_devices()}
 
@@ -136,3 +138,16 @@ def test_a_malformed_peak_is_a_usage_error(text: str) -> None:
 def test_peaks_that_kernels_need_and_the_device_lacks_are_named() -> None:
     kernels = pd.DataFrame({"peak": ["bf16", "fp16", None, "vector", "bf16"]})
     assert unknown_peaks(kernels, device_ceilings(ROWS["v100-sxm2-16gb"])) == ("bf16",)
+
+
+def test_what_a_capture_reports_fills_what_no_data_sheet_says() -> None:
+    properties = DeviceProperties(
+        0, "NVIDIA H100 80GB HBM3", sm_count=99, memory_bytes_per_s=900_000_000_000, l2_bytes=5_000_000
+    )
+    unknown = with_reported(Ceilings(), properties)
+    assert (unknown.dram.used, unknown.dram.status) == (900e9, "reported")
+    assert (unknown.l2_bytes, unknown.sm_count) == (5e6, 99)
+    assert unknown.notes == ("DRAM bandwidth (900 GB/s) is what the capture reports of its GPU",)
+    known = Ceilings(dram=Roof(spec=3.35e12), l2_bytes=50e6, sm_count=132)
+    assert with_reported(known, properties) == known
+    assert with_reported(Ceilings(), None) == Ceilings()

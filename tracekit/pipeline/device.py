@@ -19,6 +19,7 @@ from tracekit.roofline import (
     pick_device,
     with_calibration,
     with_given,
+    with_reported,
 )
 from tracekit.tables import DeviceProperties, QualityNote
 from tracekit.tables.ceilings import Ceilings
@@ -29,7 +30,7 @@ def find_ceilings(
 ) -> tuple[Ceilings, DeviceMatch | None]:
     """Ceilings of the capture's device.
 
-    The data sheet's; over them what the run measured, or else the user's calibration of the same device; over all
+    The data sheet's, or what the capture reports of its GPU; over them what the run measured, or else the user's calibration of the same device; over all
     what the user gave.
     """
     table = load_devices(options.data)
@@ -38,6 +39,8 @@ def find_ceilings(
     if options.device is not None:
         row, note = choose_device(options.device, table)
         ceilings = replace(device_ceilings(row), notes=(note,) if note else ())
+    elif match is not None:
+        ceilings = with_reported(ceilings, _properties(loaded, kernels))
     if loaded.run is not None and (loaded.run / CEILINGS).is_file():
         ceilings = with_calibration(ceilings, MeasuredCeilings.read(loaded.run))
     elif options.device is None and (kept := _kept(loaded, kernels)) is not None:

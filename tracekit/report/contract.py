@@ -47,7 +47,10 @@ class RoofRow(Struct, frozen=True):
     spec: float | None
     source: str
     status: Annotated[
-        str, Meta(description="Trust in the spec: checked, single, conflict, unverified; or measured, given.")
+        str,
+        Meta(
+            description="Trust in the spec: checked, single, conflict, unverified; or measured, given, reported by the capture."
+        ),
     ]
     in_force: Annotated[bool, Meta(description="Whether a kernel of this report was held against it.")]
 

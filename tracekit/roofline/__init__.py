@@ -9,6 +9,7 @@ from tracekit.roofline.ceilings import (
     with_calibration,
     with_given,
     with_measured,
+    with_reported,
 )
 from tracekit.roofline.devices import (
     Device,
@@ -41,4 +42,5 @@ __all__ = [
     "with_calibration",
     "with_given",
     "with_measured",
+    "with_reported",
 ]

@@ -9,6 +9,7 @@ from typing import Any
 from tracekit.errors import CaptureError, UsageError
 from tracekit.formats import MeasuredCeilings
 from tracekit.roofline.devices import Device
+from tracekit.tables import DeviceProperties
 from tracekit.tables.ceilings import UNKNOWN_ROOF, Ceilings, Roof
 
 PEAK_WORDS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4", "int4", "vector")
@@ -135,6 +136,31 @@ def with_calibration(base: Ceilings, found: MeasuredCeilings) -> Ceilings:
         if measured.l2_bytes is None and isinstance(cache, (int, float))
         else measured.l2_bytes,
     )
+
+
+def with_reported(base: Ceilings, properties: DeviceProperties | None) -> Ceilings:
+    """The ceilings with what the capture says of its GPU, where no data sheet is known.
+
+    A driver computes the bandwidth from clock and bus width, so it is a peak like a data sheet's, and unchecked.
+    """
+    if properties is None:
+        return base
+    dram, notes = base.dram, base.notes
+    if dram.used is None and properties.memory_bytes_per_s is not None:
+        rate = float(properties.memory_bytes_per_s)
+        dram = Roof(spec=rate, source="reported by the capture", status="reported", reach=DRAM_REACH)
+        notes = (*notes, f"DRAM bandwidth ({rate / 1e9:.4g} GB/s) is what the capture reports of its GPU")
+    return replace(
+        base,
+        dram=dram,
+        notes=notes,
+        l2_bytes=_first(base.l2_bytes, properties.l2_bytes),
+        sm_count=properties.sm_count if base.sm_count is None else base.sm_count,
+    )
+
+
+def _first(known: float | None, reported: int | None) -> float | None:
+    return float(reported) if known is None and reported is not None else known
 
 
 def with_given(base: Ceilings, peaks: Mapping[str, float], dram: float | None = None) -> Ceilings:

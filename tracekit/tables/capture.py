@@ -79,7 +79,18 @@ RANGES = Table("ranges", (_NAME, _TS, _DUR, _THREAD))
 
 @dataclass(frozen=True, slots=True)
 class DeviceProperties:
-    """One device as the capture describes it; None is unknown."""
+    """One device as the capture describes it; None is unknown.
+
+    Attributes:
+        index: Its number in the capture.
+        name: As the driver names it.
+        compute_major: Compute capability, or gfx target.
+        compute_minor: Its second part.
+        sm_count: Streaming multiprocessors, or compute units.
+        memory_bytes: Size of its memory.
+        memory_bytes_per_s: Peak bandwidth of its memory, from clock and bus width [byte/s].
+        l2_bytes: Size of its L2.
+    """
 
     index: int
     name: str | None = None
@@ -87,6 +98,8 @@ class DeviceProperties:
     compute_minor: int | None = None
     sm_count: int | None = None
     memory_bytes: int | None = None
+    memory_bytes_per_s: int | None = None
+    l2_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ class Roof:
         measured: A microbenchmark's rate on this device.
         spec: The data sheet's dense rate.
         source: Where the used rate comes from.
-        status: Trust in the spec: checked, single, conflict or unverified; `measured` or `given` otherwise.
+        status: Trust in the spec: checked, single, conflict or unverified; `measured`, `given` or `reported`
+            by the capture otherwise.
         reach: Share of the spec that good kernels reach.
         reach_known: That share was published for this device, and is not the usual one.
     """

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from nsysbuilder import H100, HOST, MARK, PRIVATE, START_END, USER, NsysBuilder, serialised
 
+import tracekit
 from tracekit.errors import CaptureError, UnsupportedError
 from tracekit.link import link
 from tracekit.readers import read
@@ -59,8 +60,26 @@ def test_every_table_keeps_its_contract(tmp_path: Path) -> None:
 
 def test_the_gpu_is_the_one_that_the_file_lists(tmp_path: Path) -> None:
     assert parse(decode(), tmp_path).info.devices == (
-        DeviceProperties(0, "NVIDIA H100 80GB HBM3", 9, 0, 132, 85_000_000_000),
+        DeviceProperties(
+            0, "NVIDIA H100 80GB HBM3", 9, 0, 132, 85_000_000_000, 3_352_320_000_000, 52_428_800
+        ),
     )
+
+
+def test_an_unknown_gpu_has_the_bandwidth_that_the_recorder_reports(tmp_path: Path) -> None:
+    gpu = {**H100, "name": "NVIDIA Unheard Of", "smCount": 77, "memoryBandwidth": 5_000_000_000_000}
+    trace = decode()
+    trace.gpus = [gpu]
+    path = trace.write(tmp_path / "capture.sqlite")
+    summary = tracekit.analyze([path]).summary
+    assert summary["device"]["matched"] is None
+    assert (summary["roofs"]["dram"]["spec"], summary["roofs"]["dram"]["source"]) == (
+        5e12,
+        "reported by the capture",
+    )
+    # A data sheet comes first.
+    known = tracekit.analyze([decode().write(tmp_path / "known.sqlite")]).summary
+    assert known["roofs"]["dram"]["source"] != "reported by the capture"
 
 
 def test_two_processes_with_equal_correlation_ids_keep_their_own_launches(tmp_path: Path) -> None:

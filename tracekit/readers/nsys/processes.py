@@ -76,7 +76,9 @@ def device_numbers(database: Database) -> dict[tuple[int, int], int]:
 
 def gpus(database: Database) -> tuple[DeviceProperties, ...]:
     """The GPUs that the file lists."""
-    numbers = ("id", "smCount", "computeMajor", "computeMinor", "totalMemory")
+    numbers = (
+        "id", "smCount", "computeMajor", "computeMinor", "totalMemory", "memoryBandwidth", "l2CacheSize",
+    )  # fmt: skip
     rows = read_columns(database, find(database, GPUS), numbers, ("name",)).to_pylist()
     return tuple(
         DeviceProperties(
@@ -86,6 +88,13 @@ def gpus(database: Database) -> tuple[DeviceProperties, ...]:
             compute_minor=row["computeMinor"],
             sm_count=row["smCount"],
             memory_bytes=row["totalMemory"],
+            memory_bytes_per_s=_positive(row["memoryBandwidth"]),
+            l2_bytes=_positive(row["l2CacheSize"]),
         )
         for position, row in enumerate(rows)
     )
+
+
+def _positive(number: int | None) -> int | None:
+    """A number above 0; a recorder without the figure writes 0."""
+    return number if number is not None and number > 0 else None
