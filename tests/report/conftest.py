@@ -4,13 +4,14 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from tracekit.report import Result
+from tracekit.report import Result, write_report
 from tracekit.report.contract import CaptureUsed, DeviceUsed
 from tracekit.tables import GAPS, KERNELS, QUALITY, STEPS
 from tracekit.tables.ceilings import Ceilings, Roof
@@ -70,6 +71,28 @@ def browser() -> Iterator[Any]:
         made = started.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield made
         made.close()
+
+
+@pytest.fixture
+def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[[Result], Any]]:
+    """Opens a report from disk with the network off; fails at the end if the console said anything."""
+    said: list[str] = []
+    context = browser.new_context(
+        offline=True, viewport={"width": 1280, "height": 900}, reduced_motion="reduce"
+    )
+
+    def visit(result: Result) -> Any:
+        write_report(result, tmp_path, ("html",))
+        page = context.new_page()
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.goto((tmp_path / "report.html").as_uri())
+        page.wait_for_selector("html[data-ready]", state="attached")
+        return page
+
+    yield visit
+    context.close()
+    assert said == []
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ _MEANING = {
     "roof": "at the roofs",
 }
 _CAUSES = {"sync": "synchronisation", "unknown": "cause cannot be told"}
-_COLOURS = ["#777777", "#009e73", "#cc79a7", "#66c2a5", "#bbbbbb", "#e69f00", "#0072b2"]
+PART_COLOURS = ["#777777", "#009e73", "#c46c9b", "#3f9c7f", "#8c8c8c", "#c07f00", "#0072b2"]
 
 
 def waterfall_figures(result: Result) -> Iterator[Figure]:
@@ -79,7 +79,7 @@ def _waterfall(phase: str, rows: pd.DataFrame) -> Figure:
             "color": {
                 "field": "kind",
                 "type": "nominal",
-                "scale": {"domain": ["wall", *_MEANING], "range": ["#555555", *_COLOURS]},
+                "scale": {"domain": ["wall", *_MEANING], "range": ["#6b6b6b", *PART_COLOURS]},
                 "legend": None,
             },
             "tooltip": [tip("part", "part"), tip("time", "time")],

@@ -14,11 +14,11 @@ from tracekit.tables import Bottleneck
 from tracekit.tables.columns import column
 from tracekit.units import duration, percent
 
-_PARTS = {
+PARTS = {
     "kernels": ("other kernels", "#0072b2"),
-    "copies": ("copies", "#cc79a7"),
+    "copies": ("copies", "#c46c9b"),
     "transfer": ("communication", "#009e73"),
-    "waiting": ("communication that waits for peers", "#e69f00"),
+    "waiting": ("communication that waits for peers", "#c07f00"),
     "idle": ("idle inside steps", "#777777"),
 }
 _UNEVEN = 0.05
@@ -72,7 +72,7 @@ def rank_figures(rows: list[dict[str, Any]]) -> Iterator[Figure]:
     shown = rows[:MAX_RANKS]
     values = [value for row in shown for value in _values(row)]
     lanes = [_lane(row) for row in shown]
-    domain = [text for text, _ in _PARTS.values()]
+    domain = [text for text, _ in PARTS.values()]
     layer: Spec = {
         "data": {"values": values},
         "mark": {"type": "bar", "height": 18},
@@ -83,7 +83,7 @@ def rank_figures(rows: list[dict[str, Any]]) -> Iterator[Figure]:
             "color": {
                 "field": "part",
                 "type": "nominal",
-                "scale": {"domain": domain, "range": [colour for _, colour in _PARTS.values()]},
+                "scale": {"domain": domain, "range": [colour for _, colour in PARTS.values()]},
                 "legend": {"title": None, "labelLimit": 260},
             },
             "tooltip": [tip("lane", "device"), tip("part", "part"), tip("time", "time")],
@@ -116,7 +116,7 @@ def _values(row: dict[str, Any]) -> Iterator[Spec]:
         if time > 0:
             yield {
                 "lane": _lane(row),
-                "part": _PARTS[part][0],
+                "part": PARTS[part][0],
                 "order": number,
                 "ms": time / 1e6,
                 "time": duration(time),

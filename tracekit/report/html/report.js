@@ -124,7 +124,7 @@
     const cells = COLUMNS.map((column) => {
       const text = column.text(row);
       if (column.key === "name") {
-        const button = element("button", { type: "button", className: "expand", "aria-expanded": String(open), "aria-label": "Evidence", textContent: open ? "▾" : "▸" });
+        const button = element("button", { type: "button", className: "expand", "aria-expanded": String(open), "aria-label": `Evidence of ${(row.short ?? row.name).slice(0, 100)}, ${row.phase}` });
         button.addEventListener("click", () => {
           if (open) state.open.delete(row.id);
           else state.open.add(row.id);
@@ -133,7 +133,7 @@
         });
         // Kernels of one template differ by the op that launched them.
         const op = row.op && row.short ? [element("span", { className: "op", textContent: row.op })] : [];
-        return element("td", { className: "name", title: row.short ? row.name.slice(0, 1000) : "" }, button, row.short ?? text, ...op);
+        return element("th", { scope: "row", className: "name", title: row.short ? row.name.slice(0, 1000) : "" }, button, row.short ?? text, ...op);
       }
       if (column.key === "class") return element("td", {}, classCell(row, text));
       const why = column.key === "moved" && row.status !== "measured" ? " why" : "";
@@ -180,7 +180,7 @@
     clearTimeout(waiting);
     waiting = setTimeout(refilter, 80);
   });
-  document.querySelector(".filters").addEventListener("submit", (event) => event.preventDefault());
+  document.querySelector("form.filters").addEventListener("submit", (event) => event.preventDefault());
   byId("more").addEventListener("click", () => {
     state.shown += PAGE;
     draw();
@@ -233,6 +233,21 @@
     for (const [term, text] of Object.entries(facts)) list.append(element("dt", { textContent: term }), element("dd", { textContent: text }));
     panel.replaceChildren(element("h3", { textContent: `Step ${step}` }), list);
   }
+  // The timeline by keyboard: each button keeps so much of what is seen, and moves by so much of it.
+  const MOVES = { in: [0.5, 0], out: [2, 0], left: [1, -0.5], right: [1, 0.5] };
+  function moveTimeline(word) {
+    const view = drawn.get(byId("chart-timeline"))?.view;
+    if (!view) return;
+    if (word === "all") view.signal("zoom_start", null).runAsync();
+    else {
+      const [low, high] = view.scale("x").domain();
+      const [wide, by] = MOVES[word];
+      const [middle, half] = [(low + high) / 2 + by * (high - low), (wide * (high - low)) / 2];
+      view.signal("zoom_start", [middle - half, middle + half]).runAsync();
+    }
+  }
+  for (const button of document.querySelectorAll("[data-move]")) button.addEventListener("click", () => moveTimeline(button.dataset.move));
+
   byId("step")?.addEventListener("change", (event) => showStep(Number(event.currentTarget.value)));
 
   function showKernel(mark) {
