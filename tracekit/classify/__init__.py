@@ -6,15 +6,18 @@ from tracekit.classify.collectives import peer_waits
 from tracekit.classify.findings import find_findings
 from tracekit.classify.gaps import find_gaps
 from tracekit.classify.launches import launch_delays, queue_depth
+from tracekit.classify.recorder import Recorder, recorder
 from tracekit.classify.waterfall import waterfall
 
 __all__ = [
     "Finding",
+    "Recorder",
     "classify",
     "find_findings",
     "find_gaps",
     "launch_delays",
     "peer_waits",
     "queue_depth",
+    "recorder",
     "waterfall",
 ]

@@ -91,6 +91,7 @@ def _together(
         tuple(CaptureUsed(part.capture.info.path, str(part.role), part.evidence) for part in parts),
         tuple(findings),
         tuple(failures),
+        options.unprofiled,
     )
 
 

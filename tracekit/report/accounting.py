@@ -28,6 +28,7 @@ def accounted(kernels: pd.DataFrame, ceilings: Ceilings) -> pd.DataFrame:
         known_flops, known_bytes, known_traffic: work of those [FLOP, byte, byte]; traffic is measured bytes
             where there are any, else modelled ones.
         compute_ns: least time of known_flops at the compute roof [ns]; NaN where the roof is unknown.
+        compute_measured_ns, compute_spec_ns: the same at the roofs of one kind, where both kinds are known.
     """
     flops, moved, measured = (column(kernels, name) for name in ("flops", "dram_bytes", "dram_bytes_hw"))
     known = ~np.isnan(flops) & ~np.isnan(moved)
@@ -39,6 +40,10 @@ def accounted(kernels: pd.DataFrame, ceilings: Ceilings) -> pd.DataFrame:
     out["known_bytes"] = np.where(known, moved, np.nan)
     out["known_traffic"] = np.where(known, np.where(np.isnan(measured), moved, measured), np.nan)
     out["compute_ns"] = np.where(known, compute_ns(kernels, ceilings), np.nan)
+    kinds = ceilings.kinds()
+    for kind in kinds if len(kinds) > 1 else ():
+        least = compute_ns(kernels, ceilings.of_kind(kind))
+        out[f"compute_{kind}_ns"] = np.where(known, least, np.nan)
     return out
 
 

@@ -97,6 +97,32 @@ class CountersRow(Struct, frozen=True):
     ]
 
 
+class RoofShares(Struct, frozen=True):
+    """Shares of the roofs of one kind; null where one that applies is not known."""
+
+    compute: Annotated[Share, Meta(description="Time at the compute roofs over time of known work.")]
+    dram: Annotated[Share, Meta(description="dram_bytes_per_s over the DRAM roof.")]
+    mfu: Annotated[Share, Meta(description="As `mfu`, of these roofs.")]
+    mbu: Annotated[Share, Meta(description="As `mbu`, of this DRAM roof.")]
+
+
+class ProfilerRow(Struct, frozen=True):
+    """Steps under the profiler and without it, where the time without was given."""
+
+    profiled_ns: Annotated[
+        float, Meta(description="Median step under the profiler, from its start to that of the next [ns].")
+    ]
+    unprofiled_ns: Annotated[float, Meta(description="The given time of a step without it: TPOT, TTFT [ns].")]
+    host_ns: Annotated[float, Meta(description="Time of a step in which the device waits for the host [ns].")]
+    profiler_ns: Annotated[
+        float,
+        Meta(
+            description="The profiler's part of host_ns: profiled_ns less unprofiled_ns, 0 to host_ns [ns]."
+        ),
+    ]
+    host_share: Annotated[Share, Meta(description="profiler_ns over host_ns.")]
+
+
 class PhaseRow(Struct, frozen=True):
     """One phase: its time, rates against the roofs, and what bounds it."""
 
@@ -153,6 +179,16 @@ class PhaseRow(Struct, frozen=True):
             description="Of a mixed phase, the shares of time of its prefill and decode parts, by tokens and, for attention, by query times key lengths: apportioned, not measured. Empty for other phases."
         ),
     ] = {}
+    of_measured: Annotated[
+        RoofShares | None, Meta(description="Shares of the measured roofs; null where none was measured.")
+    ] = None
+    of_spec: Annotated[
+        RoofShares | None, Meta(description="Shares of the data sheet's roofs; null where there is none.")
+    ] = None
+    profiler: Annotated[
+        ProfilerRow | None,
+        Meta(description="What the profiler costs a step; null without a time without it."),
+    ] = None
     counters: Annotated[CountersRow | None, Meta(description="What hardware counters say; null without.")] = (
         None
     )

@@ -6,6 +6,7 @@ import pandas as pd
 from tracekit.report.accounting import NS
 from tracekit.report.counted import SUMS as COUNTED
 from tracekit.report.counted import with_factors
+from tracekit.report.roofs import with_roof_shares
 from tracekit.tables.ceilings import Ceilings
 from tracekit.tables.columns import column
 
@@ -14,7 +15,16 @@ BY_SHAPE = ("name", "phase", "grid", "_octave_flops", "_octave_bytes")
 """Launches of one grid whose work lies within a factor of the square root of two are one shape."""
 
 _SUMS = ("own_ns", "dur_ns", "known_dur_ns")
-_KNOWN = ("known_flops", "known_bytes", "known_traffic", "compute_ns", "excess_ns", "dram_bytes_hw")
+_KNOWN = (
+    "known_flops",
+    "known_bytes",
+    "known_traffic",
+    "compute_ns",
+    "compute_measured_ns",
+    "compute_spec_ns",
+    "excess_ns",
+    "dram_bytes_hw",
+)
 _OF_LONGEST = (
     "family",
     "op",
@@ -50,7 +60,7 @@ def grouped(rows: pd.DataFrame, ceilings: Ceilings, by: tuple[str, ...] = BY_NAM
         evidence, as its longest kernel has it.
     """
     kept = [name for name in dict.fromkeys((*by, *_OF_LONGEST)) if name in rows]
-    known = [*_KNOWN, *(name for name in COUNTED if name in rows)]
+    known = [name for name in (*_KNOWN, *COUNTED) if name in rows]
     frame = rows[[*kept, *_SUMS, *(name for name in known if name in rows)]].assign(
         _octave_flops=_half_octaves(rows, "flops"),
         _octave_bytes=_half_octaves(rows, "dram_bytes"),
@@ -65,7 +75,7 @@ def grouped(rows: pd.DataFrame, ceilings: Ceilings, by: tuple[str, ...] = BY_NAM
     out = longest.join(sums, validate="1:1")
     whole = float(out["own_ns"].sum())
     out["share"] = out["own_ns"] / whole if whole else 0.0
-    return with_factors(_with_rates(out, ceilings)).sort_values(
+    return with_factors(with_roof_shares(_with_rates(out, ceilings), ceilings)).sort_values(
         "own_ns", ascending=False, kind="stable", ignore_index=True
     )
 

@@ -4,9 +4,10 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 from tracekit.report import wording
-from tracekit.report.contract import Summary
+from tracekit.report.contract import PhaseRow, Summary
 from tracekit.report.result import Result
 from tracekit.report.wording import brief
+from tracekit.tables.ceilings import KINDS
 from tracekit.units import duration, plain, si
 
 MAX_LINES = 60
@@ -60,8 +61,11 @@ def _warnings(summary: Summary) -> Iterator[str]:
 
 
 def _counted(summary: Summary) -> Iterator[str]:
-    """A line a phase that has hardware counters."""
+    """A line a phase that has hardware counters, and one where the profiler's part is known."""
     for phase in summary.phases:
+        recorded = wording.profiler(phase)
+        if recorded is not None:
+            yield f"{phase.phase}: {escape(recorded)}.  "
         said = wording.counted(phase)
         if said is not None:
             yield f"{phase.phase}: {escape(said)}.  "
@@ -82,23 +86,29 @@ def _phases(summary: Summary) -> Iterator[str]:
         return
     yield _row("Phase", "Time", "What bounds it", "FLOP/s", "DRAM", "FLOP/byte", "MFU", "MBU")
     yield _row("---", "--:", "---", "--:", "--:", "--:", "--:", "--:")
-    roof = wording.roof_word(summary)
     for phase in summary.phases:
         shown = wording.has_rates(phase)
         yield _row(
             phase.phase,
             f"{brief(phase.share)}, {duration(phase.time_ns)}",
             wording.verdict(phase).removeprefix("bound "),
-            _with_roof(si(phase.flops_per_s, "FLOP/s"), phase.compute_roof_share, roof) if shown else "-",
-            _with_roof(si(phase.dram_bytes_per_s, "B/s"), phase.dram_roof_share, roof) if shown else "-",
+            _with_roofs(si(phase.flops_per_s, "FLOP/s"), phase, "compute") if shown else "-",
+            _with_roofs(si(phase.dram_bytes_per_s, "B/s"), phase, "dram") if shown else "-",
             wording.intensity(phase.arithmetic_intensity).removesuffix(" FLOP/B") if shown else "-",
-            brief(phase.mfu) if shown else "-",
-            brief(phase.mbu) if shown else "-",
+            _utilisation(phase, "mfu") if shown else "-",
+            _utilisation(phase, "mbu") if shown else "-",
         )
 
 
-def _with_roof(rate: str, share: float | None, roof: str) -> str:
-    return rate if share is None else f"{rate} ({wording.of_roof(share, roof)})"
+def _with_roofs(rate: str, phase: PhaseRow, name: str) -> str:
+    found = wording.of_roofs(phase, name)
+    return f"{rate} ({', '.join(found)})" if found else rate
+
+
+def _utilisation(phase: PhaseRow, name: str) -> str:
+    """MFU or MBU; where two kinds of roofs are known, of each."""
+    found = wording.of_roofs(phase, name)
+    return ", ".join(found) if len(found) > 1 else brief(getattr(phase, name))
 
 
 def _findings(summary: Summary) -> Iterator[str]:
@@ -115,14 +125,16 @@ def _kernels(result: Result) -> Iterator[str]:
     top = result.by_name.head(_TOP_KERNELS)
     if top.empty:
         return
+    kinds = [kind for kind in KINDS if top[f"roof_{kind}"].notna().any()]
     measured = ("Measured DRAM", "Re-read", "L2 hits") if "counted_ns" in top else ()
     yield _row(
-        *("Kernel", "Phase", "Time", "Calls", "FLOP/s", "DRAM", "FLOP/byte", "Bottleneck", "Of roof"),
+        *("Kernel", "Phase", "Time", "Calls", "FLOP/s", "DRAM", "FLOP/byte", "Bottleneck"),
+        *(f"Of {kind} roof" for kind in kinds),
         *measured,
     )
-    yield _row("---", "---", "--:", "--:", "--:", "--:", "--:", "---", "--:", *("--:" for _ in measured))
-    share = top[["s_compute", "s_dram"]].max(axis=1)
-    for row, reached in zip(top.to_dict("records"), share, strict=True):
+    numbers = len(kinds) + len(measured)
+    yield _row("---", "---", "--:", "--:", "--:", "--:", "--:", "---", *["--:"] * numbers)
+    for row in top.to_dict("records"):
         yield _row(
             escape(wording.display_name(str(row["name"]), _NAME_WIDTH)),
             str(row["phase"]),
@@ -132,7 +144,7 @@ def _kernels(result: Result) -> Iterator[str]:
             si(row["dram_bytes_per_s"], "B/s"),
             wording.intensity(row["arithmetic_intensity"]).removesuffix(" FLOP/B"),
             f"{row['bottleneck']} ({row['bottleneck_confidence']:.2f})",
-            brief(reached),
+            *(brief(row[f"roof_{kind}"]) for kind in kinds),
             *(_measured(row) if measured else ()),
         )
 

@@ -87,6 +87,7 @@ class Result:
         captures: What was read, and what each capture contributed.
         findings: What could be won, most first.
         errors: Captures that could not be read.
+        unprofiled: By phase, the given time of a step without a profiler [ns].
     """
 
     all_kernels: pd.DataFrame
@@ -98,6 +99,7 @@ class Result:
     captures: tuple[CaptureUsed, ...] = ()
     findings: tuple[FindingLike, ...] = ()
     errors: tuple[ErrorLike, ...] = ()
+    unprofiled: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def kernels(self) -> pd.DataFrame:
@@ -134,6 +136,7 @@ class Result:
             captures=self.captures,
             findings=self.findings,
             errors=self.errors,
+            unprofiled=self.unprofiled,
         )
 
     @cached_property

@@ -4,7 +4,7 @@ Rates are sums of work over sums of time, never means of rates, and count only k
 share of the time that this is stands beside them.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from tracekit.checks import RECORDS_LOST
+from tracekit.classify import recorder
 from tracekit.report.accounting import NS, ratio, shares, total
 from tracekit.report.contract import (
     SCHEMA_VERSION,
@@ -22,11 +23,14 @@ from tracekit.report.contract import (
     FamilyRow,
     FindingRow,
     PhaseRow,
+    ProfilerRow,
     QualityRow,
     RoofRow,
+    RoofShares,
     Summary,
 )
 from tracekit.report.counted import counters_row
+from tracekit.report.roofs import phase_shares
 from tracekit.roofline.apply import mbu, mfu
 from tracekit.tables import Bottleneck, Kind, Phase
 from tracekit.tables.ceilings import Ceilings, Roof
@@ -44,6 +48,7 @@ def summarise(
     captures: Sequence[CaptureUsed] = (),
     findings: Iterable[Any] = (),
     errors: Iterable[Any] = (),
+    unprofiled: Mapping[str, float] | None = None,
 ) -> Summary:
     """The summary of one report.
 
@@ -57,7 +62,9 @@ def summarise(
         captures: What was read, and what each capture contributed.
         findings: Objects with the fields of `FindingRow`.
         errors: Objects with the fields of `ErrorRow`.
+        unprofiled: By phase, the time of a step without a profiler [ns].
     """
+    given = unprofiled or {}
     whole = int(rows["own_ns"].sum())
     return Summary(
         schema_version=SCHEMA_VERSION,
@@ -65,7 +72,13 @@ def summarise(
         roofs=dict(_roofs(rows, ceilings)),
         roof_used=roof_used(rows, ceilings),
         captures=list(captures),
-        phases=[_phase(phase, rows, steps, gaps, ceilings, whole) for phase in _present(rows, steps)],
+        phases=[
+            msgspec.structs.replace(
+                _phase(phase, rows, steps, gaps, ceilings, whole),
+                profiler=_profiler(steps, gaps, phase, given[phase]) if phase in given else None,
+            )
+            for phase in _present(rows, steps)
+        ],
         families=list(_families(rows, whole)),
         coverage=_coverage(rows),
         findings=[_finding(finding) for finding in findings],
@@ -125,6 +138,13 @@ def _phase(
     flops, traffic = total(part["known_flops"]), total(part["known_traffic"])
     tokens, token_wall = _tokens(own_steps)
     bandwidth = ceilings.dram.used or float("nan")
+    used = RoofShares(
+        compute=ratio(total(part["compute_ns"]), known),
+        dram=ratio(traffic / bandwidth * NS, known),
+        mfu=None if lost else mfu(part, wall, ceilings),
+        mbu=None if lost else mbu(part, wall, ceilings),
+    )
+    by_kind = {} if lost else phase_shares(part, used, wall, ceilings)
     return PhaseRow(
         phase=phase,
         time_ns=time,
@@ -140,10 +160,10 @@ def _phase(
         flops_per_s=None if lost else ratio(flops * NS, known),
         dram_bytes_per_s=None if lost else ratio(traffic * NS, known),
         arithmetic_intensity=ratio(flops, total(part["known_bytes"])),
-        compute_roof_share=ratio(total(part["compute_ns"]), known),
-        dram_roof_share=ratio(traffic / bandwidth * NS, known),
-        mfu=None if lost else mfu(part, wall, ceilings),
-        mbu=None if lost else mbu(part, wall, ceilings),
+        compute_roof_share=used.compute,
+        dram_roof_share=used.dram,
+        mfu=used.mfu,
+        mbu=used.mbu,
         weight_bytes=_or_none(_total_of(part, "weight_bytes")),
         kv_bytes=_or_none(_total_of(part, "kv_bytes")),
         tokens=tokens,
@@ -154,7 +174,23 @@ def _phase(
         evidence=shares(part["phase_evidence"], part["own_ns"]),
         work_sources=shares(part["flops_source"], part["own_ns"]),
         apportioned=_apportioned(phase, part, time),
+        of_measured=by_kind.get("measured"),
+        of_spec=by_kind.get("spec"),
         counters=counters_row(part),
+    )
+
+
+def _profiler(
+    steps: pd.DataFrame, gaps: pd.DataFrame, phase: str, unprofiled_ns: float
+) -> ProfilerRow | None:
+    """Steps of a phase under the profiler beside the given time without; None where the phase has no steps."""
+    ran = (steps["phase"] == phase) & (steps["n_kernels"] > 0)
+    found = recorder(steps[ran.to_numpy(dtype=bool)], gaps, unprofiled_ns)
+    if found is None:
+        return None
+    part = found.of_host_ns
+    return ProfilerRow(
+        found.profiled_ns, found.unprofiled_ns, found.host_ns, part, ratio(part, found.host_ns)
     )
 
 

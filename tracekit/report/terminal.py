@@ -14,6 +14,7 @@ from tracekit.report.console import console, write
 from tracekit.report.contract import PhaseRow, Summary
 from tracekit.report.result import Result
 from tracekit.report.wording import brief
+from tracekit.tables.ceilings import KINDS
 from tracekit.units import duration, plain, si
 
 TOP_KERNELS = 10
@@ -23,6 +24,8 @@ _NAME_WIDTH = 20
 _OTHER_COLUMNS = 53
 _OTHER_COUNTED = 60
 _LEAST_CONFIDENCE = 0.5
+_ROOF_WIDTH = 6
+_SHORT = {"communication": "comm"}
 _TEMPLATE = "at::native::"
 
 STYLES = {
@@ -72,6 +75,8 @@ def _parts(result: Result, width: int) -> Iterator[Any]:
         yield _line(phase.phase, wording.verdict(phase))
         yield _line("", f"time by bottleneck: {wording.listed(phase.bottlenecks)}")
         yield _line("", wording.how_known(phase))
+        if (recorded := wording.profiler(phase)) is not None:
+            yield _line("", recorded)
         if (counted := wording.counted(phase)) is not None:
             yield _line("", counted)
     yield Text("")
@@ -114,9 +119,8 @@ def _phases(summary: Summary) -> Table:
     table = _table(
         "Phase", "Time", "Bound by", "FLOP/s", "DRAM", "FLOP/B", "MFU", "MBU", "Tok/s", left=1, padding=1
     )
-    roof = wording.roof_word(summary)
     for phase in summary.phases:
-        rates = _rates(phase, roof) if wording.has_rates(phase) else ("-",) * 5
+        rates = _rates(phase) if wording.has_rates(phase) else ("-",) * 5
         table.add_row(
             phase.phase,
             f"{brief(phase.share)}\n{duration(phase.time_ns)}",
@@ -127,31 +131,46 @@ def _phases(summary: Summary) -> Table:
     return table
 
 
-def _rates(phase: PhaseRow, roof: str) -> tuple[str, ...]:
+def _rates(phase: PhaseRow) -> tuple[str, ...]:
+    """Rates and utilisations, each with its share of the measured and of the data sheet's roof below it."""
     return (
-        f"{si(phase.flops_per_s, 'FLOP/s')}\n{wording.of_roof(phase.compute_roof_share, roof)}",
-        f"{si(phase.dram_bytes_per_s, 'B/s')}\n{wording.of_roof(phase.dram_roof_share, roof)}",
+        "\n".join([si(phase.flops_per_s, "FLOP/s"), *wording.of_roofs(phase, "compute")]),
+        "\n".join([si(phase.dram_bytes_per_s, "B/s"), *wording.of_roofs(phase, "dram")]),
         wording.intensity(phase.arithmetic_intensity).removesuffix(" FLOP/B"),
-        brief(phase.mfu),
-        brief(phase.mbu),
+        _utilisation(phase, "mfu"),
+        _utilisation(phase, "mbu"),
     )
+
+
+def _utilisation(phase: PhaseRow, name: str) -> str:
+    """MFU or MBU of the measured roofs where they are known; below it that of the data sheet, where both are."""
+    both = [getattr(shares, name) for shares in (phase.of_measured, phase.of_spec) if shares is not None]
+    if len(both) < len(KINDS):
+        return brief(getattr(phase, name))
+    return f"\n{brief(both[0])}\n{brief(both[1])}"
 
 
 def _bound(phase: PhaseRow) -> Text:
+    if (waiting := wording.idle_bound(phase)) is not None:
+        return Text(f"{waiting[0]}\n{brief(waiting[1])} idle", style=STYLES["latency"])
     top = wording.top_bottleneck(phase)
     if top is None:
         return Text("-")
-    return Text(f"{top[0]}\n{brief(top[1])}", style=STYLES.get(top[0], ""))
+    return Text(f"{_SHORT.get(top[0], top[0])}\n{brief(top[1])}", style=STYLES.get(top[0], ""))
 
 
 def _kernels(result: Result, width: int) -> Table:
-    wide = max(_NAME_WIDTH, width - _OTHER_COLUMNS)
-    table = _table(
-        "Kernel", "Phase", "Time", "FLOP/s", "DRAM", "FLOP/B", "Bound by", "Roof", left=2, padding=0
-    )
     top = result.by_name.head(TOP_KERNELS)
-    share = top[["s_compute", "s_dram"]].max(axis=1)
-    for row, reached in zip(top.to_dict("records"), share, strict=True):
+    kinds = [kind for kind in KINDS if top[f"roof_{kind}"].notna().any()]
+    # A second kind of roof takes its column from the names.
+    wide = max(_NAME_WIDTH, width - _OTHER_COLUMNS) - _ROOF_WIDTH * max(0, len(kinds) - 1)
+    table = _table(
+        *("Kernel", "Phase", "Time", "FLOP/s", "DRAM", "FLOP/B", "Bound by"),
+        *([f"%{kind[:4]}" for kind in kinds] or ["Roof"]),
+        left=2,
+        padding=0,
+    )
+    for row in top.to_dict("records"):
         word = str(row["bottleneck"])
         mark = "?" if word != "unknown" and row["bottleneck_confidence"] < _LEAST_CONFIDENCE else ""
         table.add_row(
@@ -161,8 +180,8 @@ def _kernels(result: Result, width: int) -> Table:
             si(row["flops_per_s"], "").replace(" ", ""),
             si(row["dram_bytes_per_s"], "B/s").replace(" ", ""),
             wording.intensity(row["arithmetic_intensity"]).removesuffix(" FLOP/B"),
-            Text(f"{word[:8]}{mark}", style=STYLES.get(word, "")),
-            brief(reached),
+            Text(f"{_SHORT.get(word, word)}{mark}", style=STYLES.get(word, "")),
+            *([brief(row[f"roof_{kind}"]) for kind in kinds] or ["-"]),
         )
     return table
 

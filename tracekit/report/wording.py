@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from tracekit.counters.match import SAID, Level
 from tracekit.report.contract import FindingRow, PhaseRow, QualityRow, Summary
+from tracekit.tables import Phase
 from tracekit.taxonomy import demangle
-from tracekit.units import digits, percent, plain, si
+from tracekit.units import digits, duration, percent, plain, si
 
 PLAIN_BOUND = {
     "compute": "arithmetic",
@@ -30,7 +31,7 @@ STATUS_SAID = {
     "unsupported": "not available on this chip",
     "failed": "failed to be read",
 }
-_IDLE_MATTERS = 0.2
+_IDLE_MATTERS, _MOSTLY_IDLE = 0.2, 0.5
 _DOMINANT = 0.5
 _LEAST_KNOWN = 0.05
 _NEARLY_ALL = 0.95
@@ -60,29 +61,43 @@ def idle_share(phase: PhaseRow) -> float | None:
     return sum(phase.idle_ns.values()) / phase.wall_ns
 
 
+def idle_bound(phase: PhaseRow) -> tuple[str, float] | None:
+    """The cause of most idle time and the idle share, where a device is idle for more than half of a phase."""
+    idle = idle_share(phase)
+    return None if idle is None or idle <= _MOSTLY_IDLE else (next(iter(phase.idle_ns)), idle)
+
+
 def verdict(phase: PhaseRow) -> str:
-    """What bounds a phase, in one sentence."""
-    idle, top = idle_share(phase), top_bottleneck(phase)
-    waits = ""
+    """What bounds a phase, in one sentence; where the device is mostly idle, that comes first."""
+    if (waiting := idle_bound(phase)) is not None:
+        cause, share = waiting
+        return f"bound by {_CAUSES.get(cause, cause)}: the device is idle {percent(share)} of the wall time; kernel time: {_kernels_bound(phase)}"
+    idle, waits = idle_share(phase), ""
     if idle is not None and idle >= _IDLE_MATTERS:
         cause = next(iter(phase.idle_ns))
         waits = f"; the device is idle {percent(idle)} of the wall time, mostly because of {_CAUSES.get(cause, cause)}"
+    return f"{_kernels_bound(phase)}{waits}"
+
+
+def _kernels_bound(phase: PhaseRow) -> str:
+    """What bounds the kernels of a phase."""
+    top = top_bottleneck(phase)
     if top is None:
-        return f"no kernel time{waits}"
+        return "no kernel time"
     word, share = top
     if word == "unknown":
         then = next((other for other in list(phase.bottlenecks.items())[1:]), None)
         second = "" if then is None else f", then {PLAIN_BOUND[then[0]]} ({percent(then[1])})"
-        return f"bound cannot be told for {percent(share)} of the time{second}{waits}"
+        return f"bound cannot be told for {percent(share)} of the time{second}"
     how = "mostly" if share >= _DOMINANT else "first"
     sure = phase.bottleneck_confidence.get(word, 0.0)
     how = how if sure >= _SURE else f"(a guess, confidence {sure:.2f}) {how}"
-    return f"bound {how} by {PLAIN_BOUND[word]} ({percent(share)} of the time){waits}"
+    return f"bound {how} by {PLAIN_BOUND[word]} ({percent(share)} of the time)"
 
 
 def adds_phase(finding: FindingRow) -> bool:
     """Whether a finding's phase says what its title does not."""
-    return bool(finding.phase) and finding.phase not in finding.title
+    return bool(finding.phase) and finding.phase != Phase.UNKNOWN and finding.phase not in finding.title
 
 
 def brief(share: float | None) -> str:
@@ -92,6 +107,35 @@ def brief(share: float | None) -> str:
     if share >= _WHOLE_PERCENT:
         return f"{100 * share:.0f}%"
     return f"{100 * share:.1f}%" if share >= _LEAST_SHOWN or share == 0 else "<0.1%"
+
+
+def of_roofs(phase: PhaseRow, name: str) -> list[str]:
+    """Shares of the roofs that a rate reaches, one a kind that is known: `83% meas`, `61% spec`.
+
+    Args:
+        phase: The phase.
+        name: `compute`, `dram`, `mfu` or `mbu`.
+    """
+    kinds = (("measured", phase.of_measured), ("spec", phase.of_spec))
+    found = [(word, getattr(shares, name)) for word, shares in kinds if shares is not None]
+    return [of_roof(share, word) or f"- {word[:4]}" for word, share in found]
+
+
+def profiler(phase: PhaseRow) -> str | None:
+    """How much of a step is the profiler's; None where no time without it was given."""
+    found = phase.profiler
+    if found is None:
+        return None
+    told = f"a step takes {duration(found.profiled_ns)} under the profiler and {duration(found.unprofiled_ns)} without (given)"
+    over = found.profiled_ns - found.unprofiled_ns
+    if over <= 0:
+        return f"{told}: nothing of it is the profiler's"
+    if over <= found.host_ns:
+        return f"{told}: {duration(over)} are the profiler's, {percent(found.host_share)} of the {duration(found.host_ns)} that the device waits for the host"
+    return (
+        f"{told}; of these {duration(over)} the profiler can have cost at most the {duration(found.host_ns)} that the device "
+        "waits for the host: the given time is of another step, with other tokens or clocks"
+    )
 
 
 def of_roof(share: float | None, roof: str) -> str:

@@ -93,8 +93,9 @@ def with_measured(
         return replace(roof, measured=_positive(value, what, source), source=source, status="measured")
 
     rates = dict(flops_per_s)
-    # Without a data sheet (a CPU) the fp32 GEMM is the best that plain arithmetic was seen to do.
-    if "fp32" in rates and base.peak("vector").spec is None:
+    # Where plain arithmetic and fp32 products have one peak, or no data sheet tells (a CPU), the fp32 GEMM is the best
+    # that plain arithmetic was seen to do.
+    if "fp32" in rates and base.peak("vector").spec in {None, base.peak("fp32").spec}:
         rates.setdefault("vector", rates["fp32"])
     peaks = dict(base.peaks)
     for word, value in rates.items():

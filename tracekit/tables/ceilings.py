@@ -1,7 +1,12 @@
 """The ceilings of a device, as the roofline and classify stages share them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+Kind = Literal["measured", "spec"]
+KINDS: tuple[Kind, ...] = ("measured", "spec")
+"""Kinds of roofs, the one that is used where both are known first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,10 @@ class Roof:
             return self.measured
         return None if self.spec is None else self.spec * self.reach
 
+    def of_kind(self, kind: Kind) -> "Roof":
+        """The roof without the figure of the other kind."""
+        return replace(self, spec=None) if kind == "measured" else replace(self, measured=None)
+
     @property
     def is_measured(self) -> bool:
         """Whether `used` was measured."""
@@ -71,6 +80,16 @@ class Ceilings:
     sm_count: int | None = None
     l2_bytes: float | None = None
     notes: tuple[str, ...] = ()
+
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds of compute and DRAM roofs that are known."""
+        roofs = (*self.peaks.values(), self.dram)
+        return tuple(kind for kind in KINDS if any(getattr(roof, kind) is not None for roof in roofs))
+
+    def of_kind(self, kind: Kind) -> "Ceilings":
+        """The ceilings without the figures of the other kind."""
+        peaks = {word: roof.of_kind(kind) for word, roof in self.peaks.items()}
+        return replace(self, peaks=peaks, dram=self.dram.of_kind(kind))
 
     def peak(self, word: str) -> Roof:
         """The roof of a `peak` word; unknown where the device has none."""

@@ -9,6 +9,7 @@ import pandas as pd
 from tracekit.counters.match import SAID
 from tracekit.report.result import Result
 from tracekit.report.wording import STATUS_SAID, display_name
+from tracekit.tables.ceilings import KINDS
 from tracekit.units import plain
 
 MAX_ROWS = 1000
@@ -55,6 +56,8 @@ _SHAPE_FIELDS = {
     "flops_per_s": "flops",
     "dram_bytes_per_s": "bytes",
     "arithmetic_intensity": "intensity",
+    "roof_measured": "measured",
+    "roof_spec": "spec",
 }
 
 
@@ -66,7 +69,9 @@ def kernel_table(result: Result) -> dict[str, Any]:
     counted = "counted_ns" in top
     kept = {name: short for name, short in (_FIELDS | _COUNTED).items() if name in top}
     kept = {name: short for name, short in kept.items() if counted or name not in _COUNTED}
-    shown = top[["name", *kept]].assign(roof=top[["s_compute", "s_dram"]].max(axis=1))
+    kinds = [kind for kind in KINDS if top[f"roof_{kind}"].notna().any()]
+    kept |= {f"roof_{kind}": kind for kind in kinds}
+    shown = top[["name", *kept]]
     if counted:
         shown["counted"] = top["counted_ns"] / top["own_ns"].where(top["own_ns"] > 0)
     rows = []
@@ -89,6 +94,7 @@ def kernel_table(result: Result) -> dict[str, Any]:
         "left_out": len(rest),
         "left_out_share": float(rest["share"].sum()),
         "counted": counted,
+        "kinds": kinds,
         "statuses": STATUS_SAID,
         "levels": {str(level): text for level, text in SAID.items()},
     }
@@ -100,8 +106,7 @@ def _shapes(result: Result, top: pd.DataFrame) -> dict[tuple[Any, Any], list[dic
     by = groups.groupby(["name", "phase"], observed=True, sort=False)
     several = (by["own_ns"].transform("size") > 1) & (by.cumcount() < _SHAPES_EACH)
     groups = groups.loc[several & groups["name"].isin(top["name"].unique())]
-    roof = groups[["s_compute", "s_dram"]].max(axis=1)
-    shown = groups[["name", "phase", *_SHAPE_FIELDS]].assign(roof=roof).rename(columns=_SHAPE_FIELDS)
+    shown = groups[["name", "phase", *_SHAPE_FIELDS]].rename(columns=_SHAPE_FIELDS)
     out: dict[tuple[Any, Any], list[dict[str, Any]]] = {}
     for row in shown.to_dict("records"):
         key = row.pop("name"), row.pop("phase")

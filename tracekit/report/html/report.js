@@ -48,7 +48,7 @@
     { key: "flops", title: "FLOP/s", number: true, text: (row) => si(row.flops, "FLOP/s") },
     { key: "bytes", title: "DRAM", number: true, text: (row) => si(row.bytes, "B/s") },
     { key: "intensity", title: "FLOP/byte", number: true, text: (row) => plainNumber(row.intensity) },
-    { key: "roof", title: "Of roof", number: true, text: (row) => percent(row.roof) },
+    ...data.kernels.kinds.map((kind) => ({ key: kind, title: `Of ${kind}`, number: true, text: (row) => percent(row[kind]) })),
     { key: "class", title: "Bottleneck", text: (row) => `${row.class} (${row.confidence.toFixed(2)})` },
     { key: "excess", title: "Over bound", number: true, text: (row) => duration(row.excess) },
   ];
@@ -107,11 +107,11 @@
     const cell = element("td", { colSpan: COLUMNS.length }, list);
     if (row.shapes.length) {
       const head = element("tr");
-      for (const title of ["Grid", "Time", "Calls", "FLOP/s", "DRAM", "FLOP/byte", "Of roof"])
+      for (const title of ["Grid", "Time", "Calls", "FLOP/s", "DRAM", "FLOP/byte", ...data.kernels.kinds.map((kind) => `Of ${kind}`)])
         head.append(element("th", { scope: "col", textContent: title }));
       const body = element("tbody");
       for (const shape of row.shapes) {
-        const texts = [shape.grid ?? "-", duration(shape.ns), String(shape.count), si(shape.flops, "FLOP/s"), si(shape.bytes, "B/s"), plainNumber(shape.intensity), percent(shape.roof)];
+        const texts = [shape.grid ?? "-", duration(shape.ns), String(shape.count), si(shape.flops, "FLOP/s"), si(shape.bytes, "B/s"), plainNumber(shape.intensity), ...data.kernels.kinds.map((kind) => percent(shape[kind]))];
         body.append(element("tr", {}, ...texts.map((text, at) => element("td", { className: at ? "n" : "", textContent: text }))));
       }
       cell.append(element("table", {}, element("caption", { textContent: "Shapes of most time" }), element("thead", {}, head), body));
@@ -211,7 +211,7 @@
     const body = chosen().slice(0, state.shown).map((row) => line(COLUMNS.map((column) => asMarkdown(column.text(row)))));
     copy([line(COLUMNS.map((column) => column.title)), line(COLUMNS.map((column) => (column.number ? "--:" : "---"))), ...body].join("\n"), event.currentTarget);
   });
-  const CSV = [["name", "name"], ["phase", "phase"], ["family", "family"], ["ns", "time_ns"], ["share", "share"], ["count", "count"], ["flops", "flops_per_s"], ["bytes", "dram_bytes_per_s"], ["intensity", "arithmetic_intensity"], ["roof", "roof_share"], ["class", "bottleneck"], ["confidence", "bottleneck_confidence"], ["evidence", "bottleneck_evidence"], ["excess", "excess_ns"]];
+  const CSV = [["name", "name"], ["phase", "phase"], ["family", "family"], ["ns", "time_ns"], ["share", "share"], ["count", "count"], ["flops", "flops_per_s"], ["bytes", "dram_bytes_per_s"], ["intensity", "arithmetic_intensity"], ...data.kernels.kinds.map((kind) => [kind, `${kind}_roof_share`]), ["class", "bottleneck"], ["confidence", "bottleneck_confidence"], ["evidence", "bottleneck_evidence"], ["excess", "excess_ns"]];
   if (data.kernels.counted) CSV.push(["status", "hw_status"], ["joined", "hw_level"], ["least", "least_bytes"], ["moved", "moved_bytes"], ["reread", "dram_over_least"], ["overFlops", "flops_over_model"], ["l2", "l2_hit"]);
   byId("copy-csv").addEventListener("click", (event) => {
     const body = chosen().map((row) => CSV.map(([key]) => asCsv(row[key])).join(","));

@@ -63,7 +63,7 @@ def _marks(groups: pd.DataFrame) -> list[Spec]:
             "shown_bytes": [si(value, "B/s") for value in top["dram_bytes_per_s"]],
             "time": [duration(value) for value in top["own_ns"]],
             "count": top["count"],
-            "roof": [percent(value) for value in top[["s_compute", "s_dram"]].max(axis=1)],
+            "roof": [percent(value) for value in top["roof_share"]],
         }
     )
     return records_of(frame)
