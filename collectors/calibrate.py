@@ -1,15 +1,26 @@
 """The entry point of `tracekit calibrate`: what this device reaches, by type, size and kind of access. It prints nothing."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from collectors.allreduce import AllReduce, all_reduce
 from collectors.ceilings import Bench, Effort, effort_for, measure
-from collectors.machine import DTYPES, busy_note, choose_device, describe, is_native, physical_cores
+from collectors.machine import (
+    DTYPES,
+    Machine,
+    busy_note,
+    choose_device,
+    describe,
+    is_native,
+    physical_cores,
+)
+from collectors.narrow import why_no_fp8
+from tracekit.errors import UnsupportedError
 from tracekit.formats import CEILINGS, MeasuredCeilings, Progress, write_json
 
 THIN = (1, 16, 64)
@@ -28,12 +39,16 @@ class Calibration:
         thin: By dtype word and rows M of a product [M, N, N]: rate [FLOP/s].
         traffic: By access and place (`triad_dram`, `copy_l2` …): rate [byte/s].
         graph_replay_ns: Time of one op of a replayed CUDA graph [ns]; None on a CPU.
+        all_reduce: Between the machine's ranks; None with one rank.
+        not_measured: Why, by what was left out.
     """
 
     ceilings: MeasuredCeilings
     thin: Mapping[str, Mapping[str, float]]
     traffic: Mapping[str, float]
     graph_replay_ns: float | None
+    all_reduce: AllReduce | None = None
+    not_measured: Mapping[str, str] = field(default_factory=dict)
 
     def write(self, folder: Path) -> Path:
         """Write it as a `ceilings.json` that says more than that of a capture folder.
@@ -45,20 +60,36 @@ class Calibration:
             "thin_flops_per_s": self.thin,
             "bytes_per_s": self.traffic,
             "graph_replay_ns": self.graph_replay_ns,
+            "all_reduce": None if self.all_reduce is None else _described(self.all_reduce),
+            "not_measured": dict(self.not_measured),
         }
         return write_json(folder / CEILINGS, {**asdict(self.ceilings), "calibration": more})
 
 
-def calibrate(wanted: str | None, progress: Progress, effort: Effort | None = None) -> Calibration:
+def _described(found: AllReduce) -> dict[str, Any]:
+    """An all-reduce as the file has it; message sizes in bytes."""
+    rates = {str(size): rate for size, rate in found.bus_bytes_per_s().items()}
+    return {
+        "ranks": found.ranks,
+        "backend": found.backend,
+        "latency_ns": found.latency_ns,
+        "bus_bytes_per_s": rates,
+    }
+
+
+def calibrate(
+    wanted: str | None, progress: Progress, effort: Effort | None = None, ranks: int | None = None
+) -> Calibration:
     """Measure what a device reaches, in under a minute.
 
     Args:
         wanted: cpu or cuda; by default a GPU where there is one.
         progress: Told of each part.
         effort: How much measuring; by default that of the machine.
+        ranks: Ranks of the all-reduce, one process each; by default all GPUs, and 1 on a CPU. 1 leaves it out.
 
     Raises:
-        UnsupportedError: There is no such device.
+        UnsupportedError: There is no such device, or there are fewer GPUs than ranks.
     """
     device = choose_device(wanted)
     if device.type == "cpu":
@@ -68,11 +99,12 @@ def calibrate(wanted: str | None, progress: Progress, effort: Effort | None = No
         progress.note(busy)
     machine = describe(device)
     chosen = effort or effort_for(machine)
-    dtypes = _dtypes(device)
+    dtypes, left_out = _dtypes(device, machine)
+    ranks = _ranks(device, ranks)
     found = measure(device, machine, dtypes, (), progress, chosen)
     # Whoever reads a report against these ceilings must see that they may be too low.
     found = replace(found, method=f"Beware: {busy}. {found.method}" if busy else found.method)
-    progress.begin("thin products, triad, caches", len(dtypes) + 2)
+    progress.begin("thin products, triad, caches, ranks", len(dtypes) + 3)
     bench = Bench(device, chosen)
     with torch.inference_mode():
         if device.type == "cuda":
@@ -85,13 +117,38 @@ def calibrate(wanted: str | None, progress: Progress, effort: Effort | None = No
         progress.advance()
         replay = _graph_replay(bench, chosen) if device.type == "cuda" else None
         progress.advance()
-    return Calibration(found, thin, traffic, replay)
+    shared = None
+    if ranks > 1:
+        shared = all_reduce(device.type, ranks, chosen.repeats)
+        best = max(shared.bus_bytes_per_s().values())
+        found = replace(found, peer_link={"all_reduce_bus_bytes_per_s": best})
+    else:
+        left_out["all-reduce"] = "one rank: --ranks N takes more"
+    progress.advance()
+    return Calibration(found, thin, traffic, replay, shared, left_out)
 
 
-def _dtypes(device: torch.device) -> list[str]:
-    """Types that torch multiplies on the device, and the device in hardware."""
+def _dtypes(device: torch.device, machine: Machine) -> tuple[list[str], dict[str, str]]:
+    """Types that torch multiplies on the device and the device in hardware, and why the others are left out."""
     words = ("fp64", "fp32", "bf16", "fp16")
-    return [word for word in words if device.type == "cuda" or is_native(word)]
+    found = [word for word in words if device.type == "cuda" or is_native(word)]
+    left_out = {word: "this CPU emulates it" for word in words if word not in found}
+    why = why_no_fp8(device, machine)
+    return ([*found, "fp8"], left_out) if why is None else (found, {**left_out, "fp8": why})
+
+
+def _ranks(device: torch.device, wanted: int | None) -> int:
+    """How many ranks the all-reduce has.
+
+    Raises:
+        UnsupportedError: There are fewer GPUs.
+    """
+    if device.type == "cpu":
+        return wanted or 1
+    there = torch.cuda.device_count()
+    if wanted is not None and wanted > there:
+        raise UnsupportedError(f"--ranks {wanted}: one GPU a rank, and there are {there}", hint="give fewer")
+    return wanted or there
 
 
 def _with_tf32(found: MeasuredCeilings, bench: Bench, effort: Effort) -> MeasuredCeilings:

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from collectors.machine import DTYPES, Machine
+from collectors.narrow import fp8_dtype, scaled_product
 from tracekit.formats import MeasuredCeilings, Progress
 from tracekit.models import ModelConfig
 
@@ -17,7 +18,7 @@ CACHES = 4
 """A buffer is at least `BUFFER_BYTES` and this many last-level caches, so that it is read from DRAM."""
 
 METHOD = (
-    "FLOP/s: 2MNK / t of torch linear on normal random data, largest over square products and the workload's own; "
+    "FLOP/s: 2MNK / t of torch linear (fp8: scaled products) on normal random data, largest over square products and the workload's own; "
     "DRAM: copy (bytes read + written) and read (sum, and matrix-vector products) over buffers of at least 256 MB "
     "and four last-level caches; launch overhead: time from one op on one element to the next. "
     "Wall clock, best of all repeats, before and after the workload."
@@ -128,14 +129,20 @@ class Bench:
         self.generator = torch.Generator(device).manual_seed(0)
 
     def largest_product(self, dtype: str, shapes: Iterable[Shape]) -> dict[str, object]:
-        """The largest rate of products [M, N, K], and which reached it."""
-        rates = [(self._product(DTYPES[dtype], shape), shape) for shape in shapes]
-        rate, shape = max(rates)
-        return {"flops_per_s": rate, "shape": list(shape)}
+        """The largest rate of products [M, N, K], which reached it, and the rate of each [FLOP/s]."""
+        rates = {shape: self._product(dtype, shape) for shape in shapes}
+        shape, rate = max(rates.items(), key=lambda item: item[1])
+        by_shape = {"x".join(map(str, shape)): rate for shape, rate in rates.items()}
+        return {"flops_per_s": rate, "shape": list(shape), "by_shape": by_shape}
 
-    def _product(self, dtype: torch.dtype, shape: Shape) -> float:
+    def _product(self, dtype: str, shape: Shape) -> float:
         m, n, k = shape
-        left, right = self.random((m, k), dtype), self.random((n, k), dtype)
+        if dtype == "fp8":
+            narrow = fp8_dtype(self.device)
+            # Random bits of wide numbers, rounded: there is no generator of narrow ones.
+            left, right = (self.random((rows, k), torch.bfloat16).to(narrow) for rows in (m, n))
+            return 2.0 * m * n * k / self.best(lambda: scaled_product(left, right))
+        left, right = (self.random((rows, k), DTYPES[dtype]) for rows in (m, n))
         return 2.0 * m * n * k / self.best(lambda: functional.linear(left, right))
 
     def dram(self) -> dict[str, float]:

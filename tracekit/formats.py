@@ -284,11 +284,12 @@ class MeasuredCeilings:
 
     Attributes:
         device: Kind, name, cores or SMs, cache and memory sizes.
-        peaks: By dtype word: `flops_per_s`, and `shape` [M, N, K] of the product that reached it.
+        peaks: By dtype word: `flops_per_s`, `shape` [M, N, K] of the product that reached it, and `by_shape`.
         dram: `copy_bytes_per_s` (bytes read and written), `read_bytes_per_s`, `buffer_bytes`.
         launch_overhead_ns: Time from one small op to the next [ns].
         method: How all of it was measured, for the report.
         host_link: `host_to_device_bytes_per_s`, `device_to_host_bytes_per_s` (pinned); empty on a CPU.
+        peer_link: `all_reduce_bus_bytes_per_s` between the machine's ranks; empty with one.
     """
 
     device: Mapping[str, Any]
@@ -297,6 +298,7 @@ class MeasuredCeilings:
     launch_overhead_ns: float
     method: str
     host_link: Mapping[str, float] = field(default_factory=dict)
+    peer_link: Mapping[str, float] = field(default_factory=dict)
     schema_version: int = SCHEMA_VERSION
 
     def flops_per_s(self) -> dict[str, float]:

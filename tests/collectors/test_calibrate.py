@@ -94,4 +94,63 @@ def test_what_a_calibration_measures_is_written_with_the_ceilings(tmp_path: Path
     assert set(more["bytes_per_s"]) == places
     assert all(rate > 0 for rate in more["bytes_per_s"].values())
     assert more["graph_replay_ns"] is None
+    assert set(found.ceilings.peaks["fp32"]["by_shape"]) == {"32x32x32", "64x64x64"}
+    assert more["all_reduce"] is None
+    # What was left out says why.
+    assert {"fp8", "all-reduce"} <= set(more["not_measured"])
     assert all(progress.done[task] == total for task, total in progress.tasks if total)
+
+
+@pytest.mark.torch
+def test_a_scaled_product_is_that_of_the_rounded_operands() -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    from collectors.narrow import fp8_dtype, scaled_product  # noqa: PLC0415 - needs torch, which may be absent
+
+    made = torch.Generator().manual_seed(0)
+    left, right = (
+        torch.empty(rows, 64).normal_(generator=made).to(fp8_dtype(torch.device("cpu"))) for rows in (16, 32)
+    )
+    found = scaled_product(left, right)
+    assert found.shape == (16, 32)
+    # bf16 keeps 8 bits of what fp32 sums to.
+    assert torch.allclose(found.float(), left.float() @ right.float().T, rtol=2**-7, atol=0.1)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("capability", "can"), [("9.0", True), ("8.9", True), ("8.0", False), ("12.0", True)]
+)
+def test_fp8_is_timed_where_the_device_multiplies_it(capability: str, can: bool) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    from collectors.machine import Machine  # noqa: PLC0415 - needs torch, which may be absent
+    from collectors.narrow import why_no_fp8  # noqa: PLC0415 - as above
+
+    if torch.version.hip is not None:
+        pytest.skip("capabilities are NVIDIA's")
+    machine = Machine("cuda", "NVIDIA", 132, 1, 1, capability)
+    why = why_no_fp8(torch.device("cuda"), machine)
+    assert (why is None) == can
+    assert can or capability in (why or "")
+
+
+@pytest.mark.torch
+def test_the_all_reduce_of_two_processes_has_a_bus_bandwidth_and_a_latency() -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    from collectors.allreduce import all_reduce  # noqa: PLC0415 - needs torch, which may be absent
+
+    found = all_reduce("cpu", 2, repeats=2, sizes=(4, 1 << 16))
+    assert (found.ranks, found.backend) == (2, "gloo")
+    assert set(found.time_ns) == {4, 1 << 16}
+    assert found.latency_ns == found.time_ns[4] > 0
+    # 2 (n - 1) / n is 1 for two ranks.
+    assert found.bus_bytes_per_s()[1 << 16] == pytest.approx((1 << 16) / found.time_ns[1 << 16] * 1e9)
+
+
+def test_a_measured_all_reduce_is_the_link_that_collectives_are_held_against(tmp_path: Path) -> None:
+    path = keep(H100)
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    kept["peer_link"] = {"all_reduce_bus_bytes_per_s": 360e9}
+    path.write_text(json.dumps(kept), encoding="utf-8")
+    (loaded,), _ = load([str(capture(tmp_path / "one.json"))], Options())
+    ceilings, _ = find_ceilings(loaded, loaded.capture.device_events, Options())
+    assert (ceilings.link.measured, ceilings.link.spec) == (360e9, 450e9)

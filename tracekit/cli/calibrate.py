@@ -14,6 +14,15 @@ def calibrate(
         str | None,
         typer.Option(help="cpu or cuda. [default: a GPU where there is one]", show_default=False),
     ] = None,
+    ranks: Annotated[
+        int | None,
+        typer.Option(
+            "--ranks",
+            min=1,
+            help="Ranks of the all-reduce, one process each. [default: all GPUs; 1, which is none, on a CPU]",
+            show_default=False,
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -30,7 +39,7 @@ def calibrate(
 
     measure = find_collector("calibrate")
     with collecting() as progress:
-        found = measure(device, progress)
+        found = measure(device, progress, ranks=ranks)
     folder = output or folder_for(found.ceilings.device)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -46,7 +55,11 @@ def calibrate(
 def _lines(found: Any) -> list[str]:
     ceilings = found.ceilings
     rows = [("device", str(ceilings.device["name"]))]
-    rows += [(word, si(rate, "FLOP/s")) for word, rate in ceilings.flops_per_s().items()]
+    rows += [
+        (f"{word}, {shape.split('x')[0]} rows", si(rate, "FLOP/s"))
+        for word, peak in ceilings.peaks.items()
+        for shape, rate in peak["by_shape"].items()
+    ]
     rows += [
         (f"{word}, {count} row{'' if count == '1' else 's'}", si(rate, "FLOP/s"))
         for word, thin in found.thin.items()
@@ -61,5 +74,14 @@ def _lines(found: Any) -> list[str]:
     rows.append(("launch", duration(ceilings.launch_overhead_ns)))
     if found.graph_replay_ns is not None:
         rows.append(("graph replay, an op", duration(found.graph_replay_ns)))
+    if found.all_reduce is not None:
+        ranks = f"all-reduce, {found.all_reduce.ranks} ranks"
+        rows.append((f"{ranks}, latency", duration(found.all_reduce.latency_ns)))
+        rows += [
+            (f"{ranks}, {si(size, 'B')}", f"{si(rate, 'B/s')} bus bandwidth")
+            for size, rate in found.all_reduce.bus_bytes_per_s().items()
+            if size > 1 << 10
+        ]
+    rows += [(what, f"not measured: {why}") for what, why in found.not_measured.items()]
     width = max(len(name) for name, _ in rows)
     return [f"{name.ljust(width)}  {text}" for name, text in rows]

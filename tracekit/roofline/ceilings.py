@@ -125,6 +125,7 @@ def with_calibration(base: Ceilings, found: MeasuredCeilings) -> Ceilings:
         flops_per_s=found.flops_per_s(),
         dram_bytes_per_s=found.dram_bytes_per_s(),
         host_link_bytes_per_s=max(found.host_link.values(), default=None),
+        link_bytes_per_s=max(found.peer_link.values(), default=None),
         launch_floor_ns=found.launch_overhead_ns,
         source=found.method,
     )
