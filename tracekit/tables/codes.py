@@ -79,6 +79,10 @@ CODES: dict[str, tuple[str, str]] = {
         "the recorder warned while it recorded",
         "look at the report's diagnostics in nsys-ui",
     ),
+    "summary_by_range": (
+        "NVTX ranges of a summary whose kernels were not counted, since they may have been already",
+        "give the SQLite export, or the report cuda_gpu_kern_sum for exact sums",
+    ),
     "summary_only": (
         "kernels from a summary: averages laid end to end",
         "give the SQLite export: it has times, launches and phases",

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+import tracekit
 from tracekit.errors import CaptureError, UnsupportedError
 from tracekit.link import link
 from tracekit.readers import read, read_stream
+from tracekit.readers.nsys import by_range as by_range_module
 from tracekit.readers.nsys import sheets
 from tracekit.readers.source import from_bytes
 from tracekit.tables import DEVICE_EVENTS, Capture, DeviceProperties
@@ -26,8 +28,17 @@ SUMMARY = (
 )
 BY_RANGE = (
     "NVTX Range,Style,PID,TID,NVTX Inst,Kern Inst,Total Time (ns),Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),"
-    "Kernel Name\n:step,PushPop,1,1,1,3,1000,333.3,333.0,330,340,4.0,gemm\n"
+    "Kernel Name\n"
 )
+
+
+def by_range(*rows: tuple[str, int, int, int, int, int, str]) -> str:
+    """A report by range: text, instances of the range, kernels, their time, shortest, longest, name."""
+    lines = [
+        f'"{text}",PushPop,7,8,{instances},{count},{total},1.0,1.0,{least},{most},0.0,{name}'
+        for text, instances, count, total, least, most, name in rows
+    ]
+    return BY_RANGE + "\n".join(lines) + "\n"
 
 
 def parse(text: str) -> Capture:
@@ -64,9 +75,102 @@ def test_a_summary_adds_up_and_says_that_it_is_one() -> None:
     assert link(capture).kernels["launch_ts_ns"].isna().all()
 
 
-def test_a_summary_by_range_counts_kernels_twice_and_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="once for each range") as caught:
-        parse(BY_RANGE)
+PREFILL = ":[Executor] _forward_step 1: 2 ctx reqs, 640 ctx tokens, 0 gen reqs"
+DECODE = ":[Executor] _forward_step 2: 0 ctx reqs, 0 ctx tokens, 3 gen reqs"
+
+
+def test_a_summary_by_range_counts_each_kernel_once_in_the_step_around_it() -> None:
+    capture = parse(
+        by_range(
+            (PREFILL, 1, 4, 400, 90, 110, "gemm"),
+            (PREFILL, 1, 1, 70, 70, 70, "attention"),
+            (":layer", 2, 4, 400, 90, 110, "gemm"),
+            (DECODE, 1, 3, 100, 30, 40, "gemm"),
+            ("", 0, 2, 20, 10, 10, "copy"),
+        )
+    )
+    rows = DEVICE_EVENTS.check(capture.device_events)
+    assert rows["name"].tolist() == ["gemm"] * 4 + ["attention"] + ["gemm"] * 3 + ["copy"] * 2
+    assert rows["dur_ns"].tolist() == [100] * 4 + [70, 34, 33, 33, 10, 10]
+    spans = capture.annotations[["name", "ts_ns", "dur_ns"]].to_numpy().tolist()
+    assert spans == [[PREFILL[1:], 0, 470], [DECODE[1:], 470, 100]]
+    assert capture.threads == (("7", "8"),)
+    linked = link(capture).kernels
+    assert linked["launch_ts_ns"].isna().tolist() == [False] * 8 + [True] * 2
+    assert [(note.code, note.count) for note in capture.quality] == [
+        ("summary_by_range", 1),
+        ("summary_only", 10),
+    ]
+
+
+def test_a_summary_by_range_has_the_phases_of_its_steps(tmp_path: Path) -> None:
+    path = tmp_path / "report_nvtx_kern_sum.csv"
+    path.write_text(
+        by_range((PREFILL, 1, 4, 400, 90, 110, "gemm"), (f"app{DECODE}", 1, 3, 100, 30, 40, "gemm"))
+    )
+    result = tracekit.analyze([str(path)])
+    assert result.steps["phase"].tolist() == ["prefill", "decode"]
+    assert result.kernels.groupby("phase", observed=True)["dur_ns"].sum().to_dict() == {
+        "prefill": 400,
+        "decode": 100,
+    }
+
+
+def test_instances_of_one_range_share_its_kernels() -> None:
+    capture = parse(by_range(("BatchDecode num_seqs=2", 3, 6, 60, 10, 10, "gemm")))
+    assert capture.annotations["ts_ns"].tolist() == [0, 20, 40]
+    assert capture.device_events["correlation"].tolist() == [1, 1, 2, 2, 3, 3]
+
+
+def test_ranges_that_could_lie_in_others_are_counted_once() -> None:
+    rows = (
+        ("forward", 1, 5, 500, 90, 110, "gemm"),
+        ("forward", 1, 2, 20, 10, 10, "norm"),
+        ("layer", 2, 4, 400, 90, 110, "gemm"),  # fewer, no shorter and no longer: in the one above
+        ("other", 1, 1, 300, 300, 300, "gemm"),  # longer than any of the other range
+        ("", 0, 1, 7, 7, 7, "gemm"),
+    )
+    capture = parse(by_range(*rows))
+    assert capture.device_events["dur_ns"].sum() == 500 + 20 + 300 + 7
+    assert [(note.code, note.count) for note in capture.quality] == [
+        ("summary_by_range", 1),
+        ("summary_only", 9),
+    ]
+
+
+def test_rows_of_a_summary_by_range_without_numbers_are_kept_out() -> None:
+    capture = parse(by_range(("a", 1, 1, 10, 10, 10, "gemm"), ("a", 1, 1, -1, 10, 10, "norm")))
+    assert capture.device_events["name"].tolist() == ["gemm"]
+    assert [(note.code, note.count) for note in capture.quality] == [("bad_time", 1), ("summary_only", 1)]
+
+
+def test_none_stands_for_no_range_in_older_reports() -> None:
+    old = by_range(("", 0, 2, 20, 10, 10, "gemm")).replace('"",PushPop,7,8,', "None,None,None,None,")
+    capture = parse(old)
+    assert capture.annotations.empty
+    assert capture.device_events["correlation"].isna().all()
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Category,Operation",
+        "PID,TID,DevId,Count,QCount,TAvg (ns),TMed (ns),API Name,Kernel Name",
+        "Range,Style,Total Proj Time (ns),Total Range Time (ns),Range Instances,Total GPU Ops",
+        "Time (%),Total Time (ns),Num Calls,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name",
+    ],
+)
+def test_other_reports_of_the_recorder_are_told_by_name(header: str) -> None:
+    row = ",".join("1" for _ in header.split(","))
+    with pytest.raises(UnsupportedError, match="lists no kernels") as caught:
+        parse(f"{header}\n{row}\n")
+    assert "nvtx_kern_sum" in caught.value.hint
+
+
+def test_a_summary_of_too_many_ranges_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(by_range_module, "_MOST_RANGES", 1)
+    with pytest.raises(UnsupportedError, match="more than 1 ranges") as caught:
+        parse(by_range(("a", 1, 1, 10, 10, 10, "gemm"), ("b", 1, 1, 10, 10, 10, "gemm")))
     assert "cuda_gpu_kern_sum" in caught.value.hint
 
 

@@ -22,7 +22,7 @@ from tracekit.readers.nsys.schema import is_nsys
 from tracekit.readers.nsys.sheets import is_sheet, read_rows
 from tracekit.readers.nsys.strings import Strings
 from tracekit.readers.source import Stream
-from tracekit.tables import OPS, RANGES, RUNTIME_CALLS, SIGNATURES, Capture, CaptureInfo, QualityNote
+from tracekit.tables import OPS, RANGES, SIGNATURES, Capture, CaptureInfo, QualityNote
 
 NAME = "nsys"
 _RECORD_NODES = "record with: nsys profile --trace=cuda,nvtx --cuda-graph-trace=node"
@@ -119,11 +119,12 @@ def read_sheet(stream: Stream) -> list[Capture]:
         Capture(
             info=info,
             device_events=trace.frame(),
-            runtime_calls=RUNTIME_CALLS.empty(),
+            runtime_calls=trace.calls(),
             ops=OPS.empty(),
             signatures=SIGNATURES.empty(),
-            annotations=RANGES.empty(),
+            annotations=trace.annotations(),
             frames=RANGES.empty(),
+            threads=trace.threads(),
             quality=(*stream.notes, *trace.notes()),
         )
     ]

@@ -25,13 +25,18 @@ from tracekit.readers.arrow import (
     whole,
 )
 from tracekit.readers.commas import Sheet
+from tracekit.readers.nsys.by_range import COLUMNS, ByRange, Layout, lay_out
 from tracekit.readers.source import Stream
-from tracekit.tables import DEVICE_EVENTS, DeviceProperties, Kind, QualityNote
+from tracekit.tables import DEVICE_EVENTS, RANGES, RUNTIME_CALLS, DeviceProperties, Kind, QualityNote
 
 _TRACE = frozenset({"CorrId", "GrdX", "Strm", "Name"})
 _SUMMARY = frozenset({"Instances", "Name"})
-_BY_RANGE = frozenset({"Kern Inst", "Kernel Name"})
+_KNOWN = (_TRACE, _SUMMARY, COLUMNS)
+# Other reports of `nsys stats`: of calls, ranges, copies, or sums that mix them.
+_OTHERS = frozenset({"Operation", "Range", "API Name", "Num Calls"})
 _START, _DURATION, _TOTAL = "Start (ns)", "Duration (ns)", "Total Time (ns)"
+_TIME = re.compile(r"^(?:Start|Total Time|Total Proj Time|Duration|TAvg) \([a-z]+\)$")
+LAUNCHES = "[launches of an NVTX range in a summary]"
 _COPY = re.compile(r"^\[CUDA mem(cpy|set)\s*([^\]]*)\]")
 _DEVICE = re.compile(r"^(.*)\((\d{1,4})\)\s*$")
 _DIRECTIONS = {
@@ -57,6 +62,9 @@ class Trace:
         at_ns: Where the next kernel of a summary is laid.
         rows: Rows read.
         laid: Kernels laid out of a summary.
+        by_range: The rows of a summary by NVTX range.
+        layout: How its kernels lie in instances of ranges.
+        uncertain: What that leaves open.
     """
 
     events: list[pd.DataFrame] = field(default_factory=list)
@@ -65,6 +73,9 @@ class Trace:
     at_ns: int = 0
     rows: int = 0
     laid: int = 0
+    by_range: ByRange = field(default_factory=ByRange)
+    layout: Layout | None = None
+    uncertain: list[QualityNote] = field(default_factory=list)
 
     def frame(self) -> pd.DataFrame:
         """DEVICE_EVENTS, in order of start."""
@@ -74,9 +85,25 @@ class Trace:
         """The GPUs named."""
         return tuple(DeviceProperties(number, name) for number, name in sorted(self.devices.items()))
 
+    def calls(self) -> pd.DataFrame:
+        """RUNTIME_CALLS: one call that launches the kernels of each instance of a range, as the report says no more."""
+        if self.layout is None:
+            return RUNTIME_CALLS.empty()
+        ranges = self.layout.ranges
+        name = pd.Categorical([LAUNCHES] * len(ranges))
+        return in_order(RUNTIME_CALLS, [ranges.assign(name=name, dur_ns=0)])
+
+    def annotations(self) -> pd.DataFrame:
+        """RANGES: the instances of ranges."""
+        return RANGES.empty() if self.layout is None else in_order(RANGES, [self.layout.ranges])
+
+    def threads(self) -> tuple[tuple[str, str], ...]:
+        """Process and thread of each thread number."""
+        return () if self.layout is None else self.layout.threads
+
     def notes(self) -> list[QualityNote]:
         """What was left out, and what is an average."""
-        found = self.kept.notes()
+        found = [*self.kept.notes(), *self.uncertain]
         if self.laid:
             found.append(
                 QualityNote(
@@ -90,35 +117,39 @@ class Trace:
 
 
 def is_sheet(columns: list[str]) -> bool:
-    """Whether columns of these names are a report of `nsys stats` on kernels."""
-    return any(set(columns) >= wanted for wanted in (_TRACE, _SUMMARY, _BY_RANGE)) and any(
-        name.startswith(("Start (", "Total Time (")) for name in columns
-    )
+    """Whether columns of these names are a report of `nsys stats`."""
+    timed = any(_TIME.match(name) for name in columns)
+    return timed and (any(set(columns) >= wanted for wanted in _KNOWN) or not _OTHERS.isdisjoint(columns))
 
 
 def read_rows(stream: Stream) -> Trace:
     """The rows of a report.
 
     Raises:
-        UnsupportedError: It sums kernels more than once, or its times are not in nanoseconds.
+        UnsupportedError: It lists no kernels, has more ranges than are laid out, or its times are not in nanoseconds.
         CaptureError: The bytes cannot be read, or the file is damaged.
     """
     sheet, trace = Sheet(stream), Trace()
     for columns in sheet.batches():
-        if columns.keys() >= _BY_RANGE:
+        if not any(columns.keys() >= wanted for wanted in _KNOWN):
             raise UnsupportedError(
-                f"{stream.label}: a summary by NVTX range, in which a kernel counts once for each range around it",
-                hint="give the report cuda_gpu_trace or cuda_gpu_kern_sum, or the export: nsys export --type sqlite",
+                f"{stream.label}: a report of nsys stats that lists no kernels",
+                hint="give the report cuda_gpu_trace, cuda_gpu_kern_sum or nvtx_kern_sum, or the export: nsys export --type sqlite",
             )
         if not {_START, _DURATION} <= columns.keys() and _TOTAL not in columns:
             raise UnsupportedError(
                 f"{stream.label}: its times are not in nanoseconds", hint="write it again without --timeunit"
             )
+        if columns.keys() >= COLUMNS:
+            trace.by_range.add(stream.label, columns)
+            continue
         trace.rows += len(columns["Name"])
         if _TOTAL in columns:
             _add_summary(stream.label, trace, columns)
         else:
             _add_trace(trace, columns)
+    if trace.by_range.ranges:
+        _add_ranges(stream.label, trace)
     if sheet.bad_rows:
         trace.kept.bad["rows"] = trace.kept.bad.get("rows", 0) + sheet.bad_rows
     return trace
@@ -173,12 +204,7 @@ def _add_summary(label: str, trace: Trace, columns: dict[str, list[str]]) -> Non
     if not good.all():
         trace.kept.bad["kernels"] = trace.kept.bad.get("kernels", 0) + int((~good).sum())
     total, count, row = (values(table, name)[good] for name in ("total", "count", "row"))
-    if trace.laid + int(np.minimum(count, _MOST_KERNELS).sum()) > _MOST_KERNELS:
-        raise CaptureError(
-            label,
-            f"a summary of more than {_MOST_KERNELS} kernels",
-            hint="give the export: nsys export --type sqlite",
-        )
+    _bounded(label, trace.laid, count)
     lengths = _spread(total, count)
     starts = trace.at_ns + np.cumsum(lengths) - lengths
     frame = pd.DataFrame({"ts_ns": starts, "dur_ns": lengths})
@@ -187,6 +213,30 @@ def _add_summary(label: str, trace: Trace, columns: dict[str, list[str]]) -> Non
     trace.events.append(frame)
     trace.laid += len(frame)
     trace.at_ns += int(lengths.sum())
+
+
+def _bounded(label: str, laid: int, count: Ints) -> None:
+    """Refuse a summary of more kernels than are laid out."""
+    if laid + int(np.minimum(count, _MOST_KERNELS).sum()) > _MOST_KERNELS:
+        raise CaptureError(
+            label,
+            f"a summary of more than {_MOST_KERNELS} kernels",
+            hint="give the export: nsys export --type sqlite",
+        )
+
+
+def _add_ranges(label: str, trace: Trace) -> None:
+    """Lay out a summary by NVTX range."""
+    ranges, trace.uncertain = trace.by_range.chosen()
+    counts = [kernel.count for found in ranges for kernel in found.kernels.values()]
+    _bounded(label, 0, np.array(counts, np.int64))
+    trace.layout = lay_out(ranges)
+    kernels = trace.layout.kernels
+    kind = pd.Categorical([str(Kind.KERNEL)] * len(kernels))
+    trace.events.append(kernels.assign(kind=kind))
+    trace.rows, trace.laid, trace.at_ns = trace.by_range.rows, len(kernels), int(kernels["dur_ns"].sum())
+    if trace.by_range.bad:
+        trace.kept.bad["kernels"] = trace.kept.bad.get("kernels", 0) + trace.by_range.bad
 
 
 def _spread(total: Ints, count: Ints) -> Ints:
