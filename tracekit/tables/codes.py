@@ -79,6 +79,10 @@ CODES: dict[str, tuple[str, str]] = {
         "the recorder warned while it recorded",
         "look at the report's diagnostics in nsys-ui",
     ),
+    "counters_unplaced": (
+        "counter values of no dispatch or no counter in the file",
+        "record with rocprofv3 --kernel-trace beside --pmc",
+    ),
     "summary_by_range": (
         "NVTX ranges of a summary whose kernels were not counted, since they may have been already",
         "give the SQLite export, or the report cuda_gpu_kern_sum for exact sums",

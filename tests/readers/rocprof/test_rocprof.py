@@ -3,6 +3,7 @@
 import gzip
 import json
 import pickle
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -256,3 +257,29 @@ def test_an_agent_whose_record_is_unreadable_keeps_its_name(tmp_path: Path) -> N
     trace.agents = [json.loads(json.dumps(GPU)) | {"cu_count": "many"}]
     devices = read(trace.write_rocpd(tmp_path / "results.db")).info.devices
     assert devices == (DeviceProperties(0, "AMD Instinct MI300X"),)
+
+
+def test_counter_values_without_a_dispatch_are_counted(tmp_path: Path) -> None:
+    path = Path(decode().count("gemm", SQ_WAVES=[1.0, 2.0]).write_rocpd(tmp_path / "results.db"))
+    with sqlite3.connect(path) as connection:
+        connection.execute("INSERT INTO rocpd_pmc_event_0001 VALUES (99999, 7000, 4.0)")
+    capture = read(str(path))
+    assert capture.counters is not None
+    assert cells(capture.counters) == [["SQ_WAVES", 3.0, ""]]
+    assert [(note.code, note.count) for note in capture.quality] == [("counters_unplaced", 1)]
+
+
+def test_counters_that_a_file_does_not_name_are_counted() -> None:
+    text = decode().count("gemm", SQ_WAVES=[1.0, 2.0]).text().replace(b'"handle": 7000', b'"handle": 7001', 1)
+    assert [(note.code, note.count) for note in parse(text).quality] == [("counters_unplaced", 2)]
+    capture = parse(COUNTER_CSV.replace('"SQ_WAVES",8,', '"SQ_WAVES",eight,').encode())
+    assert [(note.code, note.count) for note in capture.quality] == [("counters_unplaced", 1)]
+
+
+def test_a_database_of_counters_alone_says_what_to_record(tmp_path: Path) -> None:
+    path = Path(RocprofBuilder().count("gemm", SQ_WAVES=[1.0, 2.0]).write_rocpd(tmp_path / "results.db"))
+    with sqlite3.connect(path) as connection:
+        connection.execute("DELETE FROM rocpd_kernel_dispatch_0001")
+    with pytest.raises(FormatError, match="2 counter values without the dispatches") as caught:
+        read(str(path))
+    assert "--kernel-trace beside --pmc" in caught.value.hint

@@ -72,10 +72,15 @@ def as_capture(label: str, schema: str, gathered: Gathered, notes: list[QualityN
     counters = gathered.launches.counters()
     events, calls = frames.device_events(), frames.runtime_calls()
     if events.empty and calls.empty and counters is None:
+        values = gathered.launches.unplaced
         raise FormatError(
             label,
-            "neither kernels nor calls nor counters in it",
-            hint="record with: rocprofv3 --kernel-trace --hip-trace --marker-trace --memory-copy-trace",
+            f"{values} counter values without the dispatches that they belong to"
+            if values
+            else "neither kernels nor calls nor counters in it",
+            hint="record with: rocprofv3 --kernel-trace beside --pmc"
+            if values
+            else "record with: rocprofv3 --kernel-trace --hip-trace --marker-trace --memory-copy-trace",
             code="no_work",
         )
     info = CaptureInfo(
@@ -94,7 +99,7 @@ def as_capture(label: str, schema: str, gathered: Gathered, notes: list[QualityN
         annotations=frames.annotations(),
         frames=RANGES.empty(),
         threads=frames.threads,
-        quality=(*notes, *frames.notes()),
+        quality=(*notes, *frames.notes(), *gathered.launches.notes()),
         counters=counters,
     )
 

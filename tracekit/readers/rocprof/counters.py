@@ -1,5 +1,6 @@
 """Counters that rocprofv3 collected, in the terms of the counter tables."""
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -7,7 +8,7 @@ import pandas as pd
 
 from tracekit.readers.arrow import triple_texts
 from tracekit.readers.rocprof.frames import NO_KERNEL_NAME, Triple, blank, groups
-from tracekit.tables import COUNTER_LAUNCHES, COUNTER_VALUES, Counters, HwStatus
+from tracekit.tables import COUNTER_LAUNCHES, COUNTER_VALUES, Counters, HwStatus, QualityNote
 
 # Derived counters that are defined in units of 1024 bytes; all others are counts, or percentages by their name.
 _KIBIBYTES = ("FETCH_SIZE", "WRITE_SIZE")
@@ -21,11 +22,13 @@ class Launches:
         rows: Kernel name, process, device and stream of each dispatch.
         extents: Its work items, and those of a work group, in three directions.
         cells: Dispatch, counter, value; instances of one counter are added up.
+        unplaced: Values that were left out: of no dispatch or no counter in the file, or no number.
     """
 
     rows: list[tuple[str, int | None, int | None, int | None]] = field(default_factory=list)
     extents: list[tuple[Triple, Triple]] = field(default_factory=list)
     cells: dict[tuple[int, str], float] = field(default_factory=dict)
+    unplaced: int = 0
 
     def add(
         self,
@@ -42,10 +45,20 @@ class Launches:
         self.extents.append((items, group))
         return len(self.rows) - 1
 
-    def measure(self, launch: int, counter: str, value: float) -> None:
-        """Add the value of one instance."""
+    def measure(self, launch: int | None, counter: str | None, value: float | None) -> None:
+        """Add the value of one instance, where it says of which dispatch and counter it is."""
+        if launch is None or not counter or value is None or not math.isfinite(value):
+            self.unplaced += 1
+            return
         key = (launch, counter)
         self.cells[key] = self.cells.get(key, 0.0) + value
+
+    def notes(self) -> list[QualityNote]:
+        """What was left out."""
+        if not self.unplaced:
+            return []
+        text = "counter values were left out: the dispatch or the counter that they belong to is not in the file, or they are no number"
+        return [QualityNote("counters_unplaced", self.unplaced, text)]
 
     def counters(self) -> Counters | None:
         """The tables; None where no counter was collected."""

@@ -136,6 +136,7 @@ class Gathered:
         for record in records:
             info = record.dispatch_data.dispatch_info
             if info is None:
+                self.launches.unplaced += len(record.records)
                 continue
             group = (info.workgroup_size.x, info.workgroup_size.y, info.workgroup_size.z)
             items = (info.grid_size.x, info.grid_size.y, info.grid_size.z)
@@ -148,9 +149,7 @@ class Gathered:
                 group=group,
             )
             for cell in record.records:
-                metric = process.counters.get(cell.counter_id.handle)
-                if metric is not None:
-                    self.launches.measure(launch, metric, cell.value)
+                self.launches.measure(launch, process.counters.get(cell.counter_id.handle), cell.value)
 
     def _times(self, records: Sequence[Record]) -> pa.Table:
         """What every timed record has; the frames drop those whose times are none."""

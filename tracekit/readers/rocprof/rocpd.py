@@ -254,7 +254,7 @@ def _counters(recording: Recording, gathered: Gathered, rows: pa.Table, symbols:
         zip(info["id"].to_pylist(), pc.coalesce(info["symbol"], info["name"]).to_pylist(), strict=True)
     )
     cells = recording.columns("pmc_event", "event_id", "pmc_id", reals=("value",))
-    if not len(cells) or not len(rows):
+    if not len(cells):
         return
     measured = rows.filter(pc.is_in(rows["event_id"], pc.unique(cells["event_id"])))
     launches = {}
@@ -274,5 +274,4 @@ def _counters(recording: Recording, gathered: Gathered, rows: pa.Table, symbols:
     for event, metric, value in zip(
         *(cells[name].to_pylist() for name in ("event_id", "pmc_id", "value")), strict=True
     ):
-        if event in launches and metrics.get(metric) and value is not None:
-            gathered.launches.measure(launches[event], metrics[metric], value)
+        gathered.launches.measure(launches.get(event), metrics.get(metric), value)

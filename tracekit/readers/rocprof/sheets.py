@@ -1,6 +1,5 @@
 """CSV files of rocprofv3: its kernel trace, and its counter collection."""
 
-import math
 import re
 
 import pyarrow as pa
@@ -99,9 +98,7 @@ def _add_counters(gathered: Gathered, columns: dict[str, list[str]], launches: d
                 items=_NO_EXTENT,
                 group=_NO_EXTENT,
             )
-        number = _real(value)
-        if metric and number is not None:
-            gathered.launches.measure(launches[key], metric, number)
+        gathered.launches.measure(launches[key], metric, _real(value))
 
 
 def _agent(text: str) -> int | None:
@@ -112,7 +109,6 @@ def _agent(text: str) -> int | None:
 
 def _real(text: str) -> float | None:
     try:
-        number = float(text)
+        return float(text)
     except ValueError:
         return None
-    return number if math.isfinite(number) else None
