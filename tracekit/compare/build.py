@@ -15,6 +15,7 @@ from tracekit.compare.contract import (
     Verdicts,
 )
 from tracekit.compare.kernels import kernel_changes
+from tracekit.compare.layers import place_changes
 from tracekit.compare.matching import match_kernels
 from tracekit.compare.phases import phase_change
 from tracekit.compare.prepare import Prepared
@@ -40,6 +41,8 @@ def compare(base: Side, new: Side) -> Comparison:
     present = [str(phase) for phase in Phase if any(side.has(str(phase)) for side in sides)]
     changes = {phase: _of_phase(steps, phase) for phase in present}
     kernels = kernel_changes(sides, groups, steps, present)
+    units = [{phase: side.units(phase) for phase in present} for side in sides]
+    places, layers = place_changes([side.rows for side in sides], units, present)
     phases = [phase_change(phase, sides, groups, _verdicts(changes[phase])) for phase in present]
     return Comparison(
         SCHEMA_VERSION,
@@ -49,6 +52,8 @@ def compare(base: Side, new: Side) -> Comparison:
         _overall(phases),
         phases,
         [*_families(kernels)],
+        places,
+        layers,
         kernels,
         [*_notes(sides, steps, phases)],
     )

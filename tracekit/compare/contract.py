@@ -108,6 +108,30 @@ class FamilyChange(Struct, frozen=True):
     delta_ns: float
 
 
+class PlaceChange(Struct, frozen=True):
+    """One place of the repeated layer sequence, over all layers; places stand in its order."""
+
+    phase: str
+    place: Annotated[
+        str,
+        Meta(
+            description="before the layers, before attention, attention, after attention, after the layers; in a layer with the kernel family, matrix products by their order."
+        ),
+    ]
+    time_ns: Annotated[Pair, Meta(description="Time a step [ns].")]
+    count: Annotated[Pair, Meta(description="Kernels a step.")]
+    delta_ns: Annotated[float, Meta(description="New less base, a step [ns].")]
+
+
+class LayerChange(Struct, frozen=True):
+    """One layer, all of its places."""
+
+    phase: str
+    layer: Annotated[int, Meta(description="0 for the first layer that the capture has.")]
+    time_ns: Annotated[Pair, Meta(description="Time a step [ns].")]
+    delta_ns: Annotated[float, Meta(description="New less base, a step [ns].")]
+
+
 class Comparison(Struct, frozen=True):
     """A comparison of two sides."""
 
@@ -118,5 +142,7 @@ class Comparison(Struct, frozen=True):
     result: Verdicts
     phases: list[PhaseChange]
     families: list[FamilyChange]
+    places: list[PlaceChange]
+    layers: list[LayerChange]
     kernels: list[KernelChange]
     notes: list[str]

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tracekit.compare.layers import layer_places
 from tracekit.compare.sides import Side
 from tracekit.compare.statistics import Floats
 from tracekit.tables.columns import column
@@ -41,7 +42,7 @@ def kernel_rows(side: Side) -> pd.DataFrame:
     Returns:
         One row a kernel: run, step_id, phase, name, plain_name, family, op (empty where unknown), bottleneck,
         shape (half octave of its FLOPs, else of its bytes), time_ns, count (1), flops, dram_bytes, and bound_ns
-        with known_ns, its time where the bound is known.
+        with known_ns, its time where the bound is known; and the columns of `layers.layer_places`.
     """
     kernels = side.kernels()
     texts = ("phase", "name", "family", "bottleneck")
@@ -59,7 +60,8 @@ def kernel_rows(side: Side) -> pd.DataFrame:
     )
     frame["bound_ns"] = column(kernels, "bound_ns")
     frame["known_ns"] = frame["time_ns"].where(frame["bound_ns"].notna(), 0.0)
-    return frame.assign(run=kernels["run"], step_id=column(kernels, "step_id"))
+    frame = frame.assign(run=kernels["run"], step_id=column(kernels, "step_id"))
+    return frame.join(layer_places(kernels), validate="1:1")
 
 
 def _half_octaves(values: Floats) -> Floats:

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tracekit.compare.contract import Comparison, KernelChange, Pair, PhaseChange, Verdicts
+from tracekit.compare.contract import Comparison, KernelChange, Pair, PhaseChange, PlaceChange, Verdicts
 from tracekit.report.wording import brief, display_name
 from tracekit.units import digits, duration, si
 
 TOP_KERNELS = 12
 TOP_FAMILIES = 8
+TOP_PLACES = 14
 _NAME_WIDTH = 48
 _SURE = 0.05
 _WORDS = {
@@ -80,10 +81,25 @@ def blocks(comparison: Comparison) -> Iterator[Block]:
         ),
     )
     yield Block(
+        "Places in the layer, in their order",
+        ("Phase", "Place", "Kernels", "Time a step", "Change"),
+        tuple(
+            (p.phase, p.place, _arrow(p.count, _count), _arrow(p.time_ns, duration), delta(p.delta_ns))
+            for p in _told(comparison)
+        ),
+    )
+    yield Block(
         "Kernels, largest change first",
         ("Kernel", "Phase", "How", "Launches", "Time a step", "Change", "Of roof", "Bound by", "Sure"),
         tuple(_kernel_row(k) for k in comparison.kernels[:TOP_KERNELS]),
     )
+
+
+def _told(comparison: Comparison) -> list[PlaceChange]:
+    """The places of most time or change; the others would hide them."""
+    times = [max(p.time_ns.base or 0.0, p.time_ns.new or 0.0, abs(p.delta_ns)) for p in comparison.places]
+    kept = sorted(range(len(times)), key=lambda at: -times[at])[:TOP_PLACES]
+    return [comparison.places[at] for at in sorted(kept)]
 
 
 def delta(ns: float) -> str:
