@@ -38,3 +38,14 @@ def test_calls_that_differ_in_number_are_not_aligned() -> None:
     borrowed = borrow_signatures(capture(timing), capture(shapes))
     assert borrowed.aligned == 1
     assert [(note.code, note.count) for note in borrowed.capture.quality] == [("shapes_unaligned", 1)]
+
+
+def test_ranges_that_one_pass_alone_has_do_not_keep_calls_apart() -> None:
+    timing, shapes = TraceBuilder(devices=[]), TraceBuilder(devices=[])
+    step(timing, "decode", 0, None)
+    step(shapes, "decode", 0, [[1, 2], [2, 2]])
+    # PyTorch records the call of a compiled graph as an op in one pass, and as a range in the other.
+    shapes.annotation("## Call CompiledFxGraph f ##", 4, 90)
+    borrowed = borrow_signatures(capture(timing), capture(shapes))
+    assert borrowed.aligned == 2
+    assert not borrowed.capture.quality

@@ -31,11 +31,13 @@ class Borrowed:
 def borrow_signatures(timing: Capture, shapes: Capture) -> Borrowed:
     """Give the ops of a capture without shapes the recorded signatures of a second pass of the same work.
 
-    The k-th call of an op inside the k-th range of a name is the same call in both passes. A name whose
+    The k-th call of an op inside the k-th range of a name is the same call in both passes. Ranges that one pass alone
+    has are passed over: PyTorch records the calls of compiled graphs as ranges only where it records shapes. A name whose
     calls inside a range differ in number between the passes is not aligned at all: a wrong twin would be
     worse than none.
     """
-    mine, theirs = _places(timing), _places(shapes)
+    shared = set(timing.annotations["name"].astype(object)) & set(shapes.annotations["name"].astype(object))
+    mine, theirs = _places(timing, shared), _places(shapes, shared)
     keys = ["range", "visit", "name", "call"]
     group = ["range", "visit", "name"]
     merged = mine.merge(
@@ -82,12 +84,13 @@ def borrow_signatures(timing: Capture, shapes: Capture) -> Borrowed:
     )
 
 
-def _places(capture: Capture) -> pd.DataFrame:
+def _places(capture: Capture, shared: set[str]) -> pd.DataFrame:
     """Each op's place: range name, how often that name came before, op name, how often it was called there."""
     ops = capture.ops
-    at = _enclosing(capture.annotations, ops)
-    names = capture.annotations["name"].astype(object).to_numpy()
-    visits = capture.annotations.groupby("name", observed=True).cumcount().to_numpy()
+    ranges = capture.annotations[capture.annotations["name"].isin(shared)].reset_index(drop=True)
+    at = _enclosing(ranges, ops)
+    names = ranges["name"].astype(object).to_numpy()
+    visits = ranges.groupby("name", observed=True).cumcount().to_numpy()
     inside = at >= 0
     frame = pd.DataFrame(
         {
