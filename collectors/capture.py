@@ -1,9 +1,15 @@
-"""One capture: an unprofiled run, a timing pass and a shape pass of the same seeded work, between two measurements."""
+"""One capture: an unprofiled run, then a timing pass and a shape pass of the same seeded work.
+
+Where decode steps are replayed as CUDA graphs, a third pass runs them eagerly with shapes: a replay has no ops, and its
+kernels take their work from their twins there.
+"""
 
 import platform
 import shlex
 import statistics
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -11,11 +17,13 @@ from typing import Any
 import torch
 
 from collectors import profiling
+from collectors.building import Origin
 from collectors.machine import Machine
-from collectors.workload import MIXED_STEPS, Runner, Timed
+from collectors.workload import GRAPHED, MIXED_STEPS, Runner, Timed
 from tracekit.errors import UnsupportedError
 from tracekit.formats import (
     CEILINGS,
+    DONOR_TRACE,
     RUN,
     SHAPES_TRACE,
     TIMING_TRACE,
@@ -28,10 +36,30 @@ from tracekit.formats import (
 from tracekit.models import ModelConfig, kv_bytes_per_token, parameters, weight_bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What the passes of a capture left.
+
+    Attributes:
+        rates: Speeds without a profiler, with the overhead of the timing pass.
+        files: The traces.
+        notes: What their reader must know.
+    """
+
+    rates: tuple[Rate, ...]
+    files: tuple[FileRecord, ...]
+    notes: tuple[str, ...] = ()
+
+
 def run(
-    config: ModelConfig, workload: Workload, device: torch.device, folder: Path, progress: Progress
-) -> tuple[Rate, ...]:
-    """Run a workload and write its two traces into a folder.
+    config: ModelConfig,
+    workload: Workload,
+    device: torch.device,
+    folder: Path,
+    progress: Progress,
+    origin: Origin | None = None,
+) -> Passed:
+    """Run a workload and write its traces into a folder.
 
     Args:
         config: The model as it runs.
@@ -39,18 +67,17 @@ def run(
         device: Where.
         folder: An existing folder.
         progress: Told of each step.
-
-    Returns:
-        The rates of the unprofiled run, with the overhead of the timing pass.
+        origin: Where a model of Hugging Face's classes comes from.
 
     Raises:
-        UnsupportedError: Out of memory.
-        CaptureError: A trace cannot be written, or is only a part.
+        UnsupportedError: Out of memory, or a step that cannot be captured as a graph.
+        CaptureError: A trace cannot be written, or holds nothing.
     """
     # A folder without a manifest is an unfinished capture; the manifest is written last.
     (folder / RUN).unlink(missing_ok=True)
     try:
-        return _passes(config, workload, device, folder, progress)
+        runner = _ready(config, workload, device, progress, origin)
+        return _passes(runner, folder, progress)
     except (torch.OutOfMemoryError, MemoryError) as error:
         raise _out_of_memory(workload) from error
     except RuntimeError as error:
@@ -64,31 +91,56 @@ def _out_of_memory(workload: Workload) -> UnsupportedError:
     return UnsupportedError(reason, hint="lower --layers, --batch, --prompt-len or --kv-len")
 
 
-def _passes(
-    config: ModelConfig, workload: Workload, device: torch.device, folder: Path, progress: Progress
-) -> tuple[Rate, ...]:
+def _ready(
+    config: ModelConfig, workload: Workload, device: torch.device, progress: Progress, origin: Origin | None
+) -> Runner:
     progress.begin("weights and caches", 1)
-    runner = Runner(config, workload, device)
+    runner = Runner(config, workload, device, origin)
     progress.advance()
     progress.begin("warm-up", runner.warm_up_steps)
     runner.warm_up(progress)
-    steps = runner.steps_of_a_pass
+    return runner
+
+
+def _passes(runner: Runner, folder: Path, progress: Progress) -> Passed:
+    workload, steps = runner.workload, runner.steps_of_a_pass
     progress.begin("run without a profiler", steps)
     plain = runner.run(progress)
-    profiling.start_once(device)
-    timed: list[Timed] = []
-    for made_by, name in (("timing", TIMING_TRACE), ("shapes", SHAPES_TRACE)):
-        progress.begin(f"{made_by} pass", steps)
-        result = profiling.record(
-            lambda: runner.run(progress),
-            device,
-            shapes=made_by == "shapes",
-            target=folder / name,
-            run=_metadata(workload, made_by),
-            steps=steps,
-        )
-        timed = timed or result
-    return _rates(workload, plain, timed)
+    profiling.start_once(runner.device)
+    everything = partial(runner.run, progress)
+    timing = _pass(runner, "timing", everything, folder / TIMING_TRACE, steps, progress)
+    done = [timing, _pass(runner, "shapes", everything, folder / SHAPES_TRACE, steps, progress)]
+    if runner.replays:
+        decode = partial(runner.run, progress, phases=(GRAPHED,), repeats=1, eager=True)
+        done.append(_pass(runner, "donor", decode, folder / DONOR_TRACE, len(runner.plan[GRAPHED]), progress))
+    partials = [
+        f"{record.name} is only a part, also at the second try: {record.partial}"
+        for record, _ in done
+        if record.partial
+    ]
+    files = tuple(record for record, _ in done)
+    return Passed(_rates(workload, plain, timing[1]), files, (*runner.notes, *partials))
+
+
+def _pass(
+    runner: Runner,
+    made_by: str,
+    work: Callable[[], list[Timed]],
+    target: Path,
+    steps: int,
+    progress: Progress,
+) -> tuple[FileRecord, list[Timed]]:
+    """One pass under the profiler: the record of its file, and the times it took."""
+    progress.begin(f"{made_by} pass", steps)
+    recorded = profiling.record(
+        work,
+        runner.device,
+        shapes=made_by != "timing",
+        target=target,
+        run=_metadata(runner.workload, made_by),
+        steps=steps,
+    )
+    return FileRecord(target.name, made_by, steps, recorded.lacking), recorded.result
 
 
 def _metadata(workload: Workload, made_by: str) -> dict[str, Any]:
@@ -129,12 +181,11 @@ def manifest(
     config: ModelConfig,
     workload: Workload,
     machine: Machine,
-    rates: tuple[Rate, ...],
+    passed: Passed,
     notes: list[str],
     layers: int | None,
 ) -> RunManifest:
     """The manifest of a finished capture."""
-    steps = workload.repeats * _steps(workload)
     return RunManifest(
         workload=workload,
         model=config.to_json(),
@@ -142,25 +193,22 @@ def manifest(
         weight_bytes=weight_bytes(config, workload.dtype),
         kv_bytes_per_token=kv_bytes_per_token(config, workload.kv_dtype),
         device=machine.description(),
-        versions={
-            "python": platform.python_version(),
-            "torch": str(torch.__version__),
-            "tracekit": _own_version(),
-        },
+        versions=_versions(workload),
         command=command_line(workload, layers),
-        files=(
-            FileRecord(TIMING_TRACE, "timing", steps),
-            FileRecord(SHAPES_TRACE, "shapes", steps),
-            FileRecord(CEILINGS, "ceilings"),
-        ),
-        rates=rates,
-        notes=tuple(notes),
+        files=(*passed.files, FileRecord(CEILINGS, "ceilings")),
+        rates=passed.rates,
+        notes=(*notes, *passed.notes),
     )
 
 
-def _steps(workload: Workload) -> int:
-    counts = {"prefill": 1, "decode": workload.decode_steps, "mixed": MIXED_STEPS}
-    return sum(counts[phase] for phase in workload.phases)
+def _versions(workload: Workload) -> dict[str, str]:
+    found = {
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "tracekit": _version("tracekit-llm"),
+    }
+    hosted = {"transformers": _version("transformers")} if workload.backend == "transformers" else {}
+    return {**found, **hosted}
 
 
 def command_line(workload: Workload, layers: int | None) -> str:
@@ -180,14 +228,16 @@ def command_line(workload: Workload, layers: int | None) -> str:
         "--seed": workload.seed,
         "--device": workload.device,
         "--attention": workload.attention,
+        "--backend": workload.backend,
         "--tp": workload.tensor_parallel,
     }
     words = [word for option, value in options.items() if value is not None for word in (option, str(value))]
+    words += ["--compile"] * workload.compile + ["--cuda-graphs"] * workload.cuda_graphs
     return shlex.join(["tracekit", "collect", *words])
 
 
-def _own_version() -> str:
+def _version(distribution: str) -> str:
     try:
-        return version("tracekit-llm")
+        return version(distribution)
     except PackageNotFoundError:
         return "unknown (not installed)"

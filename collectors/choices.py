@@ -1,22 +1,52 @@
 """From what was asked for to what runs: the defaults of a device, and what it cannot run."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
 
+from collectors.building import Origin
 from collectors.ceilings import buffer_bytes
+from collectors.compiling import check_compiler
+from collectors.graphs import check_graphs
+from collectors.huggingface import check_backend, has_weights
 from collectors.machine import Machine, available_memory, is_native
 from collectors.memory import HEADROOM
 from collectors.sweep import Point
 from tracekit.errors import UnsupportedError
-from tracekit.formats import ATTENTION, DTYPES, KV_DTYPES, PHASES, CollectRequest, Workload
+from tracekit.formats import (
+    ATTENTION,
+    BACKENDS,
+    DTYPES,
+    KV_DTYPES,
+    PHASES,
+    CollectRequest,
+    Workload,
+    read_json,
+)
 from tracekit.models import ITEM_BYTES, ModelConfig, parameters, preset, resolve, weight_bytes
 
 CPU_MODEL = "tiny-cpu"
 CUDA_MODELS = ("Llama-3.1-8B", "Qwen3-8B", "Qwen3-0.6B")
 """Defaults on a GPU: the first whose weights take at most half of the free memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One capture, decided.
+
+    Attributes:
+        config: The model as it runs: truncated and sharded.
+        workload: What runs.
+        notes: What the reader of the figures must know of the choice.
+        origin: Where a model of Hugging Face's classes comes from.
+    """
+
+    config: ModelConfig
+    workload: Workload
+    notes: list[str]
+    origin: Origin = field(default_factory=Origin)
 
 
 def check_request(request: CollectRequest) -> None:
@@ -30,6 +60,7 @@ def check_request(request: CollectRequest) -> None:
         ("--kv-dtype", [request.kv_dtype] if request.kv_dtype else [], KV_DTYPES),
         ("--phase", request.phases, PHASES),
         ("--attention", [request.attention], ATTENTION),
+        ("--backend", [request.backend], BACKENDS),
     )
     for option, given, known in words:
         for word in given:
@@ -56,9 +87,7 @@ def check_request(request: CollectRequest) -> None:
         raise UnsupportedError(reason, hint=f"choose from {', '.join(PHASES)}")
 
 
-def choose(
-    request: CollectRequest, point: Point, device: torch.device, machine: Machine
-) -> tuple[ModelConfig, Workload, list[str]]:
+def choose(request: CollectRequest, point: Point, device: torch.device, machine: Machine) -> Choice:
     """The model and the workload of one capture, and what the reader must know about the choice.
 
     Args:
@@ -68,7 +97,8 @@ def choose(
         machine: Its description.
 
     Raises:
-        UnsupportedError: A model that is not known, or a type that this CPU emulates.
+        UnsupportedError: A model that is not known, a type that this CPU emulates, or an option that this device,
+            this installation or this model cannot follow.
         CaptureError: A model configuration that cannot be read.
     """
     dtype = point.dtype or ("fp32" if device.type == "cpu" else "bf16")
@@ -86,7 +116,53 @@ def choose(
         config = config.truncated(request.layers)
     config = config.sharded(request.tensor_parallel)
     _add_notes(config, request, machine, dtype, notes)
-    return config, _workload(request, point, config, dtype, device), notes
+    workload = _workload(request, point, config, dtype, device)
+    _check_options(config, workload, device)
+    return Choice(config, workload, notes, _origin(point, request, notes))
+
+
+def _check_options(config: ModelConfig, workload: Workload, device: torch.device) -> None:
+    """Refuse what cannot run with this model, on this device, in this installation."""
+    if workload.backend == "transformers":
+        check_backend(workload)
+    if workload.cuda_graphs:
+        check_graphs(device, experts=bool(config.experts))
+    if workload.compile or workload.attention == "flex":
+        check_compiler("--compile" if workload.compile else "--attention flex", device)
+    windowed = any(config.windowed) and config.sliding_window < workload.prompt_len
+    if (
+        workload.attention == "flash"
+        and device.type == "cuda"
+        and windowed
+        and workload.phases != ("decode",)
+    ):
+        raise UnsupportedError(
+            f"--attention flash cannot hide keys behind the window of {config.name}: PyTorch's flash kernel takes no mask",
+            hint=f"use --attention sdpa or flex, or a --prompt-len of at most {config.sliding_window}",
+        )
+
+
+def _origin(point: Point, request: CollectRequest, notes: list[str]) -> Origin:
+    """The configuration and the weights that Hugging Face's classes are made from.
+
+    Raises:
+        CaptureError: The configuration cannot be read.
+    """
+    if request.backend != "transformers" or point.model is None:
+        return Origin()
+    path = Path(point.model)
+    if not (path.is_dir() or path.suffix.lower() == ".json"):
+        return Origin()
+    document = read_json(path / "config.json" if path.is_dir() else path)
+    if not path.is_dir() or not has_weights(path):
+        return Origin(document)
+    unread = (
+        "its weights are quantised" if "quantization_config" in document else
+        "a rank of several holds a part" if request.tensor_parallel > 1 else
+        None
+    )  # fmt: skip
+    notes.append("weights of the local checkpoint" if unread is None else f"random weights: {unread}")
+    return Origin(document, path if unread is None else None)
 
 
 def _cpu_default(machine: Machine, dtype: str, free: int, notes: list[str], *, grow: bool) -> ModelConfig:
@@ -151,4 +227,7 @@ def _workload(
         device=device.type,
         attention=request.attention,
         tensor_parallel=request.tensor_parallel,
+        backend=request.backend,
+        compile=request.compile,
+        cuda_graphs=request.cuda_graphs,
     )

@@ -6,15 +6,12 @@ from pathlib import Path
 import torch
 
 from collectors import capture, ceilings, counters
-from collectors.choices import check_request, choose
+from collectors.choices import Choice, check_request, choose
 from collectors.machine import Machine, available_memory, busy_note, choose_device, describe, physical_cores
 from collectors.memory import check, estimate
 from collectors.sweep import Outcome, folder_name, is_done, points, prepare, write_index
 from tracekit.errors import TracekitError
-from tracekit.formats import CollectRequest, MeasuredCeilings, Progress, Workload
-from tracekit.models import ModelConfig
-
-Choice = tuple[ModelConfig, Workload, list[str]]
+from tracekit.formats import CollectRequest, MeasuredCeilings, Progress
 
 
 def collect(
@@ -45,8 +42,8 @@ def collect(
     effort = effort or ceilings.effort_for(machine)
     collector = _Collector(request, device, machine, progress, effort, counting)
     choices = [choose(request, point, device, machine) for point in points(request)]
-    for _, _, notes in choices:
-        notes.extend([busy] if busy else [])
+    for choice in choices:
+        choice.notes.extend([busy] if busy else [])
     return [collector.single(choices[0])] if len(choices) == 1 else collector.sweep(choices)
 
 
@@ -59,9 +56,10 @@ def commands(request: CollectRequest) -> list[str]:
     check_request(request)
     device = choose_device(request.device)
     machine = describe(device)
-    config, workload, _ = choose(request, points(request)[0], device, machine)
+    choice = choose(request, points(request)[0], device, machine)
     capability = machine.capability if device.type == "cuda" else None
-    return counters.commands(request.counters or "lite", config, replace(workload, device="cuda"), capability)
+    workload = replace(choice.workload, device="cuda")
+    return counters.commands(request.counters or "lite", choice.config, workload, capability, choice.origin)
 
 
 class _Collector:
@@ -94,8 +92,8 @@ class _Collector:
         outcomes: list[Outcome] = []
         measured: MeasuredCeilings | None = None
         for choice in choices:
-            folder = self.request.output / folder_name(choice[1])
-            found = is_done(folder, choice[1])
+            folder = self.request.output / folder_name(choice.workload)
+            found = is_done(folder, choice.workload)
             if found is not None:
                 outcomes.append(Outcome(folder, found, resumed=True))
                 continue
@@ -111,27 +109,26 @@ class _Collector:
         return outcomes
 
     def _fits(self, choice: Choice) -> None:
-        config, workload, _ = choice
-        needed = estimate(config, workload, 2 * self.effort.buffer_bytes)
-        check(config, workload, needed, available_memory(self.device))
+        needed = estimate(choice.config, choice.workload, 2 * self.effort.buffer_bytes)
+        check(choice.config, choice.workload, needed, available_memory(self.device))
 
     def _measure(self, choices: list[Choice]) -> MeasuredCeilings:
-        dtypes = sorted({"fp32", *(workload.dtype for _, workload, _ in choices)})
-        config, workload, _ = max(choices, key=lambda choice: choice[1].batch * choice[1].prompt_len)
+        dtypes = sorted({"fp32", *(choice.workload.dtype for choice in choices)})
+        most = max(choices, key=lambda choice: choice.workload.batch * choice.workload.prompt_len)
         # A few thousand rows reach the largest rate; more of them would only take memory.
-        rows = min(workload.batch * workload.prompt_len, max(self.effort.sides))
-        products = ceilings.products_of(config, rows)
+        rows = min(most.workload.batch * most.workload.prompt_len, max(self.effort.sides))
+        products = ceilings.products_of(most.config, rows)
         return ceilings.measure(self.device, self.machine, dtypes, products, self.progress, self.effort)
 
     def _capture(self, choice: Choice, folder: Path, measured: MeasuredCeilings, *, again: bool) -> Outcome:
-        config, workload, notes = choice
-        rates = capture.run(config, workload, self.device, folder, self.progress)
+        config, workload = choice.config, choice.workload
+        passed = capture.run(config, workload, self.device, folder, self.progress, choice.origin)
         if again:
             measured = ceilings.best_of(measured, self._measure([choice]))
         measured.write(folder)
-        done = capture.manifest(config, workload, self.machine, rates, notes, self.request.layers)
+        done = capture.manifest(config, workload, self.machine, passed, choice.notes, self.request.layers)
         if self.counting is not None:
-            counted = self.counting.collect(config, workload, folder, self.progress)
+            counted = self.counting.collect(config, workload, folder, self.progress, choice.origin)
             done = replace(done, files=(*done.files, *counted.files), notes=(*done.notes, *counted.notes))
         done.write(folder)
         return Outcome(folder, done)

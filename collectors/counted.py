@@ -8,12 +8,13 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from collectors.building import Origin
 from collectors.workload import Runner, Step
 from tracekit.formats import Workload
 from tracekit.models import ModelConfig
@@ -25,19 +26,23 @@ STEPS = 3
 """Steps of a phase that are profiled: the later ones launch the same kernels again."""
 
 
-def specification(config: ModelConfig, workload: Workload) -> str:
+def specification(config: ModelConfig, workload: Workload, origin: Origin | None = None) -> str:
     """A model and a workload as one argument."""
-    return json.dumps({"model": config.to_json(), "workload": asdict(workload)}, separators=(",", ":"))
+    spoken = {"model": config.to_json(), "workload": asdict(workload)}
+    if origin is not None and origin != Origin():
+        spoken["origin"] = origin.to_json()
+    return json.dumps(spoken, separators=(",", ":"))
 
 
-def run(config: ModelConfig, workload: Workload) -> int:
+def run(config: ModelConfig, workload: Workload, origin: Origin | None = None) -> int:
     """Warm up, then run the first steps of each phase inside the range that is profiled.
 
     Returns:
         Steps that ran in it.
     """
     device = torch.device(workload.device)
-    runner = Runner(config, workload, device)
+    # Inside a graph no range opens, and a profiler that replays kernels needs them one by one.
+    runner = Runner(config, replace(workload, cuda_graphs=False), device, origin)
     runner.warm_up(_Silent())
     with _range(RANGE, device):
         return sum(_phase(runner, phase, steps[:STEPS], device) for phase, steps in runner.plan.items())
@@ -48,8 +53,7 @@ def _phase(runner: Runner, phase: str, steps: Sequence[Step], device: torch.devi
     chosen: Tensor | None = None
     for step in steps:
         with _range(step.annotation, device):
-            follows = phase == "decode" and chosen is not None
-            chosen = runner.model(chosen if follows else step.tokens, step.inputs)
+            chosen = runner.forward(phase, step, chosen)
             if device.type == "cuda":
                 torch.cuda.synchronize(device)
     return len(steps)
@@ -95,7 +99,8 @@ def main(arguments: Sequence[str]) -> None:
         return
     values: dict[str, Any] = json.loads(arguments[0])
     workload = Workload(**{**values["workload"], "phases": tuple(values["workload"]["phases"])})
-    run(ModelConfig.from_json(values["model"]), workload)
+    origin = Origin.from_json(values["origin"]) if "origin" in values else None
+    run(ModelConfig.from_json(values["model"]), workload, origin)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 
+from collectors.building import Origin
 from collectors.counted import MODULE, PROBE, specification
 from collectors.running import Ended, run_profiler
 from tracekit.errors import CaptureError, UnsupportedError
@@ -88,19 +89,27 @@ class Counting:
     launches: int = LAUNCHES
     timeout_s: float = RUN_S
 
-    def collect(self, config: ModelConfig, workload: Workload, folder: Path, progress: Progress) -> Collected:
+    def collect(
+        self,
+        config: ModelConfig,
+        workload: Workload,
+        folder: Path,
+        progress: Progress,
+        origin: Origin | None = None,
+    ) -> Collected:
         """Profile a workload, a run for each of the set, and write their counters into a folder.
 
         Raises:
             CaptureError: A run gave no counters: why, and what to do.
         """
         files, notes = [], []
+        program = workload_command(config, workload, origin)
         for run in plan(self.chosen, self.chip, workload):
             if not run.metrics:
                 notes.append(f"counters: {self.chip.key} has no counter of {', '.join(run.missing)}")
                 continue
             target = folder / _file_name(run)
-            count = self._run(run, config, workload, target, progress)
+            count = self._run(run, program, target, progress)
             files.append(FileRecord(target.name, "counters"))
             notes.append(
                 f"counters ({target.name}): set {self.chosen.key} on {self.chip.key}, Nsight Compute {self.version}, "
@@ -108,14 +117,12 @@ class Counting:
             )
         return Collected(tuple(files), tuple(notes))
 
-    def _run(
-        self, run: Run, config: ModelConfig, workload: Workload, target: Path, progress: Progress
-    ) -> int:
+    def _run(self, run: Run, program: list[str], target: Path, progress: Progress) -> int:
         progress.begin(f"counters: {run.name}", self.launches)
         with tempfile.TemporaryDirectory(prefix="counters-") as place:
             report = Path(place) / "run"
             recording = self._recording(run.metrics, report, run.cache_control, self.launches)
-            words = record_command(recording, workload_command(config, workload))
+            words = record_command(recording, program)
             ended = run_profiler(words, Path(recording.log), self.timeout_s, progress.advance)
             written = report.with_suffix(".ncu-rep")
             if ended.exit_code is None:
@@ -199,12 +206,18 @@ def plan(chosen: MetricSet, on: Chip, workload: Workload) -> tuple[Run, ...]:
     return runs(chosen, on, [workload.dtype] if workload.dtype in on.tensor_dtypes else ())
 
 
-def workload_command(config: ModelConfig, workload: Workload) -> list[str]:
+def workload_command(config: ModelConfig, workload: Workload, origin: Origin | None = None) -> list[str]:
     """The arguments that run a workload for a profiler."""
-    return [sys.executable, "-m", MODULE, specification(config, workload)]
+    return [sys.executable, "-m", MODULE, specification(config, workload, origin)]
 
 
-def commands(chosen: str, config: ModelConfig, workload: Workload, capability: str | None) -> list[str]:
+def commands(
+    chosen: str,
+    config: ModelConfig,
+    workload: Workload,
+    capability: str | None,
+    origin: Origin | None = None,
+) -> list[str]:
     """The lines that profile a workload by hand, with ncu and with nsys.
 
     Args:
@@ -212,12 +225,13 @@ def commands(chosen: str, config: ModelConfig, workload: Workload, capability: s
         config: The model as it runs.
         workload: What to run.
         capability: Compute capability of the GPU; None where there is none here.
+        origin: Where a model of Hugging Face's classes comes from.
     """
     on = chip(capability or _ANY_CHIP)
     lines = [
         f"# chip {on.key}" + ("" if capability else ": no GPU here; `tracekit metrics --chip` names others")
     ]
-    program = ["python", *workload_command(config, workload)[1:]]
+    program = ["python", *workload_command(config, workload, origin)[1:]]
     for run in plan(metric_set(chosen), on, workload):
         if run.metrics:
             name = _file_name(run).removesuffix(".csv")

@@ -52,7 +52,10 @@ def estimate(config: ModelConfig, workload: Workload, buffers: int = 0) -> Estim
     cached = sum(tokens[phase][1] for phase in workload.phases)
     return Estimate(
         weights=weight_bytes(config, workload.dtype),
-        kv_cache=cached * kv_bytes_per_token(config, workload.kv_dtype),
+        # A cache that grows is copied when it does: for a moment both are there.
+        kv_cache=cached
+        * kv_bytes_per_token(config, workload.kv_dtype)
+        * (1 + (workload.backend == "transformers")),
         activations=_activations(config, workload, scheduled),
         buffers=buffers,
     )

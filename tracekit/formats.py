@@ -22,13 +22,15 @@ ENGINE = "engine.json"
 CEILINGS = "ceilings.json"
 TIMING_TRACE = "timing.trace.json.gz"
 SHAPES_TRACE = "shapes.trace.json.gz"
+DONOR_TRACE = "donor.trace.json.gz"
 COUNTERS_CSV = "counters.csv"
 COUNTERS_REPORT = "counters.ncu-rep"
 
 PHASES = ("prefill", "decode", "mixed")
 DTYPES = ("fp64", "fp32", "bf16", "fp16")
 KV_DTYPES = (*DTYPES, "fp8")
-ATTENTION = ("sdpa", "eager")
+ATTENTION = ("sdpa", "flash", "flex", "eager")
+BACKENDS = ("decoder", "transformers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ class CollectRequest:
 
     Attributes:
         output: Folder to write.
-        models: Preset names or paths of Hugging Face `config.json` files; None is the default of the device.
+        models: Preset names, or paths of Hugging Face `config.json` files or folders; None is the default of the device.
         layers: Keep so many layers; None keeps all.
         dtypes: Types of weights and activations; None is the default of the device.
         kv_dtype: Type of the KV cache; None is that of the weights.
@@ -95,7 +97,10 @@ class CollectRequest:
         repeats: Repeats of each phase.
         seed: Seed of weights, tokens and cache content.
         device: cpu or cuda; None takes a GPU where there is one.
-        attention: sdpa or eager.
+        attention: sdpa, flash, flex or eager.
+        backend: decoder (tracekit's own) or transformers (Hugging Face's classes).
+        compile: Compile the model with torch.compile.
+        cuda_graphs: Replay decode steps as CUDA graphs.
         tensor_parallel: Run the shard of one rank of so many.
         threads: CPU threads; None takes every core that the process may use.
         counters: Set of hardware counters to collect in runs of their own; None for none.
@@ -116,6 +121,9 @@ class CollectRequest:
     seed: int = 0
     device: str | None = None
     attention: str = "sdpa"
+    backend: str = "decoder"
+    compile: bool = False
+    cuda_graphs: bool = False
     tensor_parallel: int = 1
     threads: int | None = None
     counters: str | None = None
@@ -193,6 +201,9 @@ class Workload:
     device: str
     attention: str
     tensor_parallel: int = 1
+    backend: str = "decoder"
+    compile: bool = False
+    cuda_graphs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,11 +231,19 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class FileRecord:
-    """One file of the folder: its name, and the pass that made it (timing, shapes, ceilings, counters)."""
+    """One file of the folder.
+
+    Attributes:
+        name: Its name.
+        made_by: The pass that made it: timing, shapes, donor, ceilings, counters.
+        steps: Steps that it should hold.
+        partial: What the profiler did not keep of them, also when asked again; None where it kept all.
+    """
 
     name: str
     made_by: str
     steps: int | None = None
+    partial: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
+from collectors.decoder.fused import fused, prepare
 from collectors.decoder.layers import RMSNorm, Rotary
 from collectors.decoder.step import Group, StepInput
 from tracekit.models import ModelConfig
@@ -24,7 +24,12 @@ class Attention(nn.Module):
         self.k_norm = RMSNorm(config.head_dim) if config.qk_norm else None
         self.sinks = nn.Parameter(torch.empty(config.heads)) if config.sinks else None
         # The fused kernels have no place for a sink in the softmax.
-        self.eager = implementation == "eager" or config.sinks
+        self.implementation = "eager" if config.sinks else implementation
+        self.fused = fused(self.implementation)
+
+    def prepare(self, group: Group, device: torch.device) -> None:
+        """Make what a group needs before it is timed."""
+        prepare(self.implementation, group, self.window, device)
 
     def forward(self, x: Tensor, step: StepInput, rotary: Rotary) -> Tensor:
         """Map [tokens, hidden] to [tokens, hidden], and append the new keys and values to the caches."""
@@ -44,33 +49,21 @@ class Attention(nn.Module):
         # A single query sees the last keys of its window; more of them need a mask over all keys.
         start = max(0, group.keys - self.window) if self.window and group.queries == 1 else 0
         keys, values = cache.view(start, group.keys, query.dtype)
-        attend = self._attend_eager if self.eager else self._attend_fused
-        result = attend(query.transpose(1, 2), keys, values, group)
+        query = query.transpose(1, 2)
+        result = (
+            self._attend_eager(query, keys, values, group)
+            if self.implementation == "eager"
+            else self.fused(query, keys, values, group, self.window)
+        )
         return result.transpose(1, 2).reshape(group.tokens, self.heads * self.head_dim)
-
-    def _mask(self, group: Group, device: torch.device) -> Tensor | None:
-        if group.queries == 1:
-            return None
-        window = self.window if self.window and self.window < group.keys else None
-        return group.mask(window, device)
-
-    def _attend_fused(self, query: Tensor, keys: Tensor, values: Tensor, group: Group) -> Tensor:
-        grouped = self.heads != self.kv_heads
-        attend = functional.scaled_dot_product_attention
-        if group.queries == 1:
-            return attend(query, keys, values, enable_gqa=grouped)
-        if group.past == 0 and not (self.window and self.window < group.keys):
-            return attend(query, keys, values, is_causal=True, enable_gqa=grouped)
-        return attend(query, keys, values, attn_mask=self._mask(group, query.device), enable_gqa=grouped)
 
     def _attend_eager(self, query: Tensor, keys: Tensor, values: Tensor, group: Group) -> Tensor:
         """Products, softmax and sinks one by one; the heads of a group share a product, so that no key is copied."""
         shape = (group.requests, self.kv_heads, self.heads // self.kv_heads * group.queries, self.head_dim)
         scores = torch.matmul(query.reshape(shape), keys.transpose(2, 3)) * self.head_dim**-0.5
         scores = scores.view(group.requests, self.heads, group.queries, keys.shape[2])
-        mask = self._mask(group, query.device)
-        if mask is not None:
-            scores = scores.masked_fill(~mask, float("-inf"))
+        if group.queries > 1:
+            scores = scores.masked_fill(~group.mask(self.window, query.device), float("-inf"))
         weights = softmax_with_sinks(scores, self.sinks)
         result = torch.matmul(weights.view(*shape[:3], keys.shape[2]), values)
         return result.view(group.requests, self.heads, group.queries, self.head_dim)

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from collectors.decoder.fused import fused, prepare
 from collectors.decoder.layers import RMSNorm, Rotary
 from collectors.decoder.step import Group, StepInput
 from tracekit.models import Latent, ModelConfig
@@ -12,8 +13,11 @@ from tracekit.models import Latent, ModelConfig
 class LatentAttention(nn.Module):
     """MLA; the cache holds one latent and one positional key a token, shared by all heads."""
 
-    def __init__(self, config: ModelConfig, latent: Latent, layer: int) -> None:
+    def __init__(self, config: ModelConfig, latent: Latent, layer: int, implementation: str) -> None:
         super().__init__()
+        # Unfused, the expanded form would be a second implementation of the same: PyTorch's choice stands in.
+        self.implementation = "sdpa" if implementation == "eager" else implementation
+        self.fused = fused(self.implementation)
         self.layer, self.heads, self.dims = layer, config.heads, latent
         key = latent.nope_dim + latent.rope_dim
         self.scale = key**-0.5
@@ -28,6 +32,10 @@ class LatentAttention(nn.Module):
             latent.kv_rank, config.heads * (latent.nope_dim + latent.value_dim), bias=False
         )
         self.out = nn.Linear(config.heads * latent.value_dim, config.hidden, bias=False)
+
+    def prepare(self, group: Group, device: torch.device) -> None:
+        """Make what a group needs before it is timed."""
+        prepare(self.implementation, group, None, device)
 
     def forward(self, x: Tensor, step: StepInput, rotary: Rotary) -> Tensor:
         """Map [tokens, hidden] to [tokens, hidden], and append the new latents to the caches."""
@@ -81,7 +89,5 @@ class LatentAttention(nn.Module):
         query = torch.cat((content, turned), dim=-1).transpose(1, 2)
         # The fused kernels take values as wide as keys: pad them, as engines do.
         padded = functional.pad(value, (0, key.shape[-1] - value.shape[-1])).transpose(1, 2)
-        causal = group.past == 0
-        mask = None if causal else group.mask(None, query.device)
-        result = functional.scaled_dot_product_attention(query, key, padded, attn_mask=mask, is_causal=causal)
+        result = self.fused(query, key, padded, group, None)
         return result[..., : self.dims.value_dim].transpose(1, 2).reshape(group.tokens, -1)

@@ -1,5 +1,7 @@
 """The decoder: embedding, blocks, head."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -23,7 +25,7 @@ class Block(nn.Module):
         self.attention = (
             Attention(config, layer, attention)
             if config.latent is None
-            else LatentAttention(config, config.latent, layer)
+            else LatentAttention(config, config.latent, layer, attention)
         )
         self.mlp_norm = RMSNorm(config.hidden)
         self.mlp = (
@@ -44,7 +46,7 @@ class Decoder(nn.Module):
 
     Args:
         config: Dimensions.
-        attention: sdpa or eager.
+        attention: sdpa, flash, flex or eager.
     """
 
     def __init__(self, config: ModelConfig, attention: str = "sdpa") -> None:
@@ -55,6 +57,13 @@ class Decoder(nn.Module):
         self.head = None if config.tied else nn.Linear(config.hidden, config.vocab, bias=False)
         rotated = config.head_dim if config.latent is None else config.latent.rope_dim
         self.rotary = Rotary(rotated, config.rope_theta)
+
+    def prepare(self, step: StepInput) -> None:
+        """Make the masks of a step, which every run of it shares."""
+        attentions: list[Any] = [block.attention for block in self.blocks]
+        for attention in attentions:
+            for group in step.groups:
+                attention.prepare(group, self.embedding.weight.device)
 
     def forward(self, tokens: Tensor, step: StepInput) -> Tensor:
         """The next token of each request, [requests], chosen greedily from the logits of its last one.
@@ -79,7 +88,7 @@ def initialised(
 
     Args:
         config: Dimensions.
-        attention: sdpa or eager.
+        attention: sdpa, flash, flex or eager.
         dtype: Type of weights and activations.
         positions: Longest key length of any step.
         generator: Source of the weights; its device is that of the model.

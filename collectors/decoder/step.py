@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
-
-from collectors.decoder.cache import LayerCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,14 +16,15 @@ class Group:
         requests: Number of requests.
         queries: Tokens that each schedules.
         past: Tokens that each has in the cache.
-        caches: One cache a layer.
+        caches: What the model keeps of them: for the decoder a `LayerCache` a layer.
     """
 
     requests: int
     queries: int
     past: int
-    caches: tuple[LayerCache, ...]
+    caches: Any
     _masks: dict[int | None, Tensor] = field(default_factory=dict, compare=False, repr=False)
+    _blocks: dict[int | None, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def tokens(self) -> int:
@@ -44,6 +44,23 @@ class Group:
             seen = key <= query
             self._masks[window] = seen if window is None else seen & (key > query - window)
         return self._masks[window]
+
+    def block_mask(self, window: int | None, device: torch.device) -> Any:
+        """The same as flex_attention takes it: by blocks, so that hidden ones are skipped. Made once."""
+        if window not in self._blocks:
+            from torch.nn.attention.flex_attention import create_block_mask  # noqa: PLC0415 - a second to import
+
+            # Tensors, not numbers: a number would be compiled into the kernel, anew for each length.
+            past = torch.tensor(self.past, device=device)
+            reach = torch.tensor(self.keys if window is None else window, device=device)
+
+            def seen(_request: Tensor, _head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+                return (key <= query + past) & (key > query + past - reach)
+
+            self._blocks[window] = create_block_mask(
+                seen, None, None, self.queries, self.keys, device=str(device)
+            )
+        return self._blocks[window]
 
 
 @dataclass(frozen=True, slots=True)

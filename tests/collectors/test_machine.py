@@ -129,7 +129,8 @@ def test_the_default_model_grows_past_the_caches() -> None:
     cpu = torch.device("cpu")
     for cache in (32 << 20, 256 << 20):
         machine = Machine("cpu", "A CPU", 2, cache, 64 << 30, "AVX2")
-        config, workload, notes = choose(request, points(request)[0], cpu, machine)
+        choice = choose(request, points(request)[0], cpu, machine)
+        config, workload, notes = choice.config, choice.workload, choice.notes
         read_by_a_step = 4 * parameters(config).active
         assert read_by_a_step >= max(256_000_000, 4 * cache)
         assert (workload.model, workload.dtype, notes) == (CPU_MODEL, "fp32", [])

@@ -1,5 +1,6 @@
 """`tracekit collect`: run a workload under a profiler and write a capture folder."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,7 +12,17 @@ import typer
 
 from tracekit.cli.engines import check_options, engine_request, show_run
 from tracekit.errors import TracekitError, UnsupportedError, UsageError
-from tracekit.formats import ATTENTION, DTYPES, KV_DTYPES, PHASES, CollectRequest, Progress, Rate, RunManifest
+from tracekit.formats import (
+    ATTENTION,
+    BACKENDS,
+    DTYPES,
+    KV_DTYPES,
+    PHASES,
+    CollectRequest,
+    Progress,
+    Rate,
+    RunManifest,
+)
 from tracekit.units import digits, duration, percent
 
 GROUP = "tracekit.collectors"
@@ -30,7 +41,7 @@ def collect(
     model: Annotated[
         str | None,
         typer.Option(
-            help="Presets (such as Llama-3.1-8B) or Hugging Face config.json files. [default: a small one on a CPU]",
+            help="Presets (such as Llama-3.1-8B), or Hugging Face config.json files or folders. [default: a small one on a CPU]",
             show_default=False,
             rich_help_panel=_SIZE,
         ),
@@ -72,6 +83,21 @@ def collect(
         typer.Option(help="Run one rank's part of a tensor-parallel group.", min=1, rich_help_panel=_SIZE),
     ] = 1,
     attention: Annotated[str, typer.Option(help=f"{', '.join(ATTENTION)}.", rich_help_panel=_RUN)] = "sdpa",
+    backend: Annotated[
+        str,
+        typer.Option(
+            help=f"{', '.join(BACKENDS)}: tracekit's own model, or Hugging Face's classes.",
+            rich_help_panel=_RUN,
+        ),
+    ] = "decoder",
+    compiled: Annotated[
+        bool,
+        typer.Option("--compile", help="Compile the model with torch.compile.", rich_help_panel=_RUN),
+    ] = False,
+    cuda_graphs: Annotated[
+        bool,
+        typer.Option("--cuda-graphs", help="Replay decode steps as CUDA graphs.", rich_help_panel=_RUN),
+    ] = False,
     warmup: Annotated[int, typer.Option(help="Steps of each phase first.", min=0, rich_help_panel=_RUN)] = 2,
     repeats: Annotated[int, typer.Option(help="Repeats of each phase.", min=1, rich_help_panel=_RUN)] = 3,
     seed: Annotated[int, typer.Option(help="Seed of weights and tokens.", min=0, rich_help_panel=_RUN)] = 0,
@@ -191,6 +217,9 @@ def collect(
         seed=seed,
         device=device,
         attention=attention,
+        backend=backend,
+        compile=compiled,
+        cuda_graphs=cuda_graphs,
         tensor_parallel=tp,
         threads=threads,
         counters=counters,
@@ -198,6 +227,10 @@ def collect(
     if print_commands:
         typer.echo("\n".join(find_collector("commands")(request)))
         return
+    if compiled or attention == "flex":
+        # Compiled C++ brings a second OpenMP runtime beside PyTorch's: threads of one that spin starve the other's.
+        # Both read this when they are loaded, so it is set before PyTorch is imported.
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     collector = find_collector("collect")
     with collecting() as progress:
         outcomes = collector(request, progress)

@@ -11,7 +11,10 @@ from tracekit.errors import UsageError
 from tracekit.formats import EngineRequest
 
 _ONE = ("model", "batch", "prompt_len", "kv_len")
-_WORKLOAD_ONLY = ("layers", "dtype", "kv_dtype", "tp", "attention", "device", "threads", "counters")
+_WORKLOAD_ONLY = (
+    "layers", "dtype", "kv_dtype", "tp", "attention", "backend", "compiled", "cuda_graphs", "device", "threads", "counters",
+)  # fmt: skip
+_SPELLED = {"compiled": "--compile"}
 _ENGINE_ONLY = ("url", "trace_dir", "api_key_env", "timeout", "stop_timeout")
 
 
@@ -25,7 +28,7 @@ def check_options(context: typer.Context, *, driven: bool) -> None:
     given = [name for name in foreign if _was_given(context, name)]
     if not given:
         return
-    option = "--" + given[0].replace("_", "-")
+    option = _SPELLED.get(given[0], "--" + given[0].replace("_", "-"))
     if driven:
         hint = "the engine decides that when it starts; leave the option out"
         raise UsageError(f"{option} means nothing for a running engine", hint=hint)

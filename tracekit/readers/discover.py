@@ -8,6 +8,7 @@ from tracekit.formats import (
     CEILINGS,
     COUNTERS_CSV,
     COUNTERS_REPORT,
+    DONOR_TRACE,
     ENGINE,
     INDEX,
     RUN,
@@ -87,7 +88,7 @@ def _file(path: str) -> list[Source]:
 
 
 def _run(folder: Path) -> list[Source]:
-    parts = ((TIMING_TRACE, Role.TIMING), (SHAPES_TRACE, Role.SHAPES))
+    parts = ((TIMING_TRACE, Role.TIMING), (SHAPES_TRACE, Role.SHAPES), (DONOR_TRACE, Role.DONOR))
     found = [Source(str(folder / name), role, folder) for name, role in parts if (folder / name).is_file()]
     if not found:
         raise CaptureError(
