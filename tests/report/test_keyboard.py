@@ -50,6 +50,9 @@ def test_everything_can_be_reached_and_done_with_the_keyboard(
     tab_to(page, "tr[data-id] .expand")
     page.keyboard.press("Enter")
     assert page.locator("tr.detail").count() == 1
+    grids = page.locator("tr.detail table tbody tr td:first-child").all_inner_texts()
+    assert set(grids) <= {"132,1,1", "264,1,1", "396,1,1", "528,1,1"}
+    assert grids
     assert page.evaluate("document.activeElement.getAttribute('aria-expanded')") == "true"
 
 

@@ -15,10 +15,10 @@ from tracekit.units import plain
 MAX_ROWS = 1000
 """Rows of the table; groups of less time are counted below it and are all in kernels.parquet."""
 _SHAPES_EACH = 5
-_NAME_BUDGET = 400_000
+_NAME_BUDGET = 300_000
 """Characters of names in full; beyond, a name is cut in its middle."""
 _CUT_NAME = 200
-_SHOWN_NAME = 90
+_SHOWN_NAME = 72
 _FIELDS = {
     "family": "family",
     "phase": "phase",
@@ -95,22 +95,23 @@ def kernel_table(result: Result) -> dict[str, Any]:
         "left_out_share": float(rest["share"].sum()),
         "counted": counted,
         "kinds": kinds,
+        "shape_fields": list(_SHAPE_FIELDS.values()),
         "statuses": STATUS_SAID,
         "levels": {str(level): text for level, text in SAID.items()},
     }
 
 
-def _shapes(result: Result, top: pd.DataFrame) -> dict[tuple[Any, Any], list[dict[str, Any]]]:
-    """The shapes of most time of each group that has several."""
+def _shapes(result: Result, top: pd.DataFrame) -> dict[tuple[Any, Any], list[list[Any]]]:
+    """The shapes of most time of each group that has several: values in the order of `_SHAPE_FIELDS`, without names."""
     groups = result.by_shape
     by = groups.groupby(["name", "phase"], observed=True, sort=False)
     several = (by["own_ns"].transform("size") > 1) & (by.cumcount() < _SHAPES_EACH)
     groups = groups.loc[several & groups["name"].isin(top["name"].unique())]
     shown = groups[["name", "phase", *_SHAPE_FIELDS]].rename(columns=_SHAPE_FIELDS)
-    out: dict[tuple[Any, Any], list[dict[str, Any]]] = {}
+    out: dict[tuple[Any, Any], list[list[Any]]] = {}
     for row in shown.to_dict("records"):
         key = row.pop("name"), row.pop("phase")
-        out.setdefault(key, []).append({str(name): _plain(value) for name, value in row.items()})
+        out.setdefault(key, []).append([_plain(row[name]) for name in _SHAPE_FIELDS.values()])
     return out
 
 

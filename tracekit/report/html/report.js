@@ -110,7 +110,8 @@
       for (const title of ["Grid", "Time", "Calls", "FLOP/s", "DRAM", "FLOP/byte", ...data.kernels.kinds.map((kind) => `Of ${kind}`)])
         head.append(element("th", { scope: "col", textContent: title }));
       const body = element("tbody");
-      for (const shape of row.shapes) {
+      for (const values of row.shapes) {
+        const shape = Object.fromEntries(data.kernels.shape_fields.map((name, at) => [name, values[at]]));
         const texts = [shape.grid ?? "-", duration(shape.ns), String(shape.count), si(shape.flops, "FLOP/s"), si(shape.bytes, "B/s"), plainNumber(shape.intensity), ...data.kernels.kinds.map((kind) => percent(shape[kind]))];
         body.append(element("tr", {}, ...texts.map((text, at) => element("td", { className: at ? "n" : "", textContent: text }))));
       }
@@ -309,11 +310,17 @@
 
   // Paper is light, and shows every chart.
   let before;
+  let closed = [];
   addEventListener("beforeprint", () => {
     before = root.dataset.theme;
+    closed = [...document.querySelectorAll("details:not([open])")];
+    for (const node of closed) node.open = true;
     root.dataset.theme = "light";
     for (const node of charts) if (!node.dataset.drawn || before === "dark") drawChart(node);
   });
-  addEventListener("afterprint", () => before && setTheme(before));
+  addEventListener("afterprint", () => {
+    for (const node of closed) node.open = false;
+    if (before) setTheme(before);
+  });
   root.dataset.ready = "yes";
 })();
