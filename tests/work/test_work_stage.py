@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pandas as pd
 
 from tracekit.models import ModelConfig, presets
@@ -83,6 +84,20 @@ def test_a_model_fills_every_kernel_of_a_step() -> None:
     products = 2 * 3 * (1024 + 512 + 1024 + 512) + 2 * 1600
     assert worked.kernels.loc[worked.kernels.family == "gemm", "flops"].sum() == products
     assert worked.kernels.loc[worked.kernels.family == "attn", "flops"].sum() == 4 * 4 * 8 * 6
+
+
+def test_steps_without_key_lengths_leave_attention_unknown_and_say_so() -> None:
+    # TensorRT-LLM's annotation gives tokens and requests, not how long their keys are.
+    keyless = steps().assign(sum_k=np.nan, sum_qq=np.nan, sum_qk=np.nan)
+    worked = find_work(replayed(LAYER), *capture([]), STEPS.conform(keyless), config=DENSE)
+    unknown = worked.kernels["flops"].isna() & worked.kernels["dram_bytes"].isna()
+    assert worked.kernels.loc[unknown, "family"].tolist() == ["attn"]
+    assert worked.quality == ()  # one kernel of twelve is little
+    attention = worked.kernels["family"] == "attn"
+    longer = replayed(LAYER).assign(dur_ns=np.where(attention, 500, 10))
+    (note,) = find_work(longer, *capture([]), STEPS.conform(keyless), config=DENSE).quality
+    assert (note.code, note.count, note.time_ns) == ("work_unknown", 1, 500)
+    assert "no key lengths" in note.message
 
 
 def test_a_donor_comes_before_the_model() -> None:

@@ -3,6 +3,7 @@
 Every row has `key`, `kind`, `pattern`, `example` and `source`; the other fields depend on its kind:
 
 - `counts`: an annotation of one step; groups named like `COUNTS` are its counts, the phase follows from them.
+  `assume` maps a count that the text lacks to the one that it is taken to equal.
 - `mode`: an annotation of one step that names its mode; `modes` maps modes to phases, `detail` and `details`
   read a suffix of key=value counts.
 - `span`: an annotation of one step whose text alone is the phase.
@@ -79,6 +80,8 @@ EVIDENCE = {
 }
 LONGEST_NAME = 512  # no engine writes longer step texts; longer ones are not worth matching
 LARGEST_COUNT = 2**53  # above it a count is no longer exact in float64, and no batch is that large
+SURE_IF_ASSUMED = 0.9  # of a phase whose counts the text gives in part
+ASSUMED = "assumed_tokens"
 MOST_TOKENS_PER_VERIFY = 17  # a draft of 16 tokens and one more; engines draft fewer
 
 
@@ -198,7 +201,14 @@ def _counted(rule: Rule, counts: dict[str, int]) -> Reading | None:
     if max(counts.values(), default=0) > LARGEST_COUNT:
         return None
     phase, sure, flags = phase_of_counts(counts)
-    return Reading(rule, phase, min(sure, rule.confidence), counts, flags)
+    assumed = {
+        name: counts[source]
+        for name, source in rule.row.values.get("assume", {}).items()
+        if name not in counts and counts.get(source)
+    }
+    if assumed:
+        sure, flags = min(sure, SURE_IF_ASSUMED), (*flags, ASSUMED)
+    return Reading(rule, phase, min(sure, rule.confidence), {**counts, **assumed}, flags)
 
 
 def phase_of_counts(counts: Mapping[str, int]) -> tuple[Phase, float, tuple[str, ...]]:

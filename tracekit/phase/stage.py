@@ -17,7 +17,7 @@ from tracekit.phase.attribute import (
     launches,
 )
 from tracekit.phase.engine import how_to_record, recognise
-from tracekit.phase.grammar import COUNTS, rules
+from tracekit.phase.grammar import ASSUMED, COUNTS, rules
 from tracekit.phase.hosts import Flags, locate
 from tracekit.phase.resolve import Resolved, add_flag, resolve
 from tracekit.phase.steps import Marks, inner_spans, read_marks
@@ -184,6 +184,10 @@ def _notes(kernels: pd.DataFrame, resolved: Resolved, hint: str) -> list[Quality
                 "step_phase_unknown", nameless, f"steps have no phase that anything tells. {to_record}"
             )
         )
+    assumed = int(table["flags"].str.contains(ASSUMED).sum())
+    if assumed:
+        text = "steps do not say how many tokens their generating requests have: one each is assumed, which speculative decoding exceeds"
+        notes.append(QualityNote("tokens_assumed", assumed, text))
     unknown = (kernels["phase"] == str(Phase.UNKNOWN)).to_numpy(dtype=bool)
     for code, rows, text in (
         (

@@ -150,6 +150,10 @@ CODES: dict[str, tuple[str, str]] = {
         "steps carry no annotation and were inferred",
         "record with annotations: the line says how",
     ),
+    "tokens_assumed": (
+        "generating requests whose tokens the annotation does not give: one each is assumed",
+        "with speculative decoding, read work and token rates of these steps as lower bounds",
+    ),
     "step_phase_unknown": ("steps whose phase nothing tells", "record with annotations: the line says how"),
     "phase_unknown": (
         "kernels whose phase nothing tells",

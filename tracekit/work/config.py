@@ -153,7 +153,8 @@ def _variants(builder: Builder) -> Iterator[tuple[tuple[str, ...], list[_Variant
         attention[:0] = [_Variant(list(builder.attention(absorbed=True)), absorbing)]
     yield _PRODUCTS, products
     yield ("attn", "attn.mla"), attention
-    yield ("norm",), [_Variant(list(builder.norms(Fusion(qk_norm=split)))) for split in (True, False)]
+    norms = (Fusion(), Fusion(qk_norm=False), Fusion(qk_rope=True))
+    yield ("norm",), [_Variant(list(builder.norms(fusion))) for fusion in norms]
     yield ("rope",), [_Variant(list(builder.rotations()))]
     yield ("kv",), [_Variant(list(builder.cache_writes()))]
     yield ("act",), [_Variant(list(builder.activations()))]

@@ -71,6 +71,7 @@ class Fusion:
         head: Whether the output head is among the kernels.
         router: Whether the router is an ordinary product among them.
         qk_norm: Whether query and key norms are kernels of their own.
+        qk_rope: Whether one kernel norms and rotates queries and keys, as TensorRT-LLM's does.
         experts: Both expert layers.
         absorbed: Whether MLA multiplies queries and results by the expansion of the latent instead of the keys and values.
     """
@@ -80,6 +81,7 @@ class Fusion:
     head: bool = True
     router: bool = True
     qk_norm: bool = True
+    qk_rope: bool = False
     experts: bool = False
     absorbed: bool = False
 
@@ -251,15 +253,24 @@ class Builder:
     def norms(self, fusion: Fusion) -> Iterator[Piece]:
         """Input, query, key (or latent) and post-attention norms of each layer, and the last; all but the first add a residual."""
         config, tokens = self.config, self.sizes.tokens
-        split = fusion.qk_norm and config.qk_norm
+        split = fusion.qk_norm and config.qk_norm and not fusion.qk_rope
         for layer in range(config.layers):
             yield self._norm(tokens * config.hidden, config.hidden, fused=layer > 0)
+            if fusion.qk_rope and config.qk_norm:
+                yield self._norm_and_rotation()
             for heads in (config.heads, config.kv_heads) if split else ():
                 yield self._norm(tokens * heads * config.head_dim, config.head_dim, fused=False)
             for width in self._latent_widths():
                 yield self._norm(tokens * width, width, fused=False)
             yield self._norm(tokens * config.hidden, config.hidden, fused=True)
         yield self._norm(tokens * config.hidden, config.hidden, fused=True)
+
+    def _norm_and_rotation(self) -> Piece:
+        """Queries and keys normed and rotated in one pass: 4 + 3 an element, read and written, and two norms' weights."""
+        config = self.config
+        numel = self.sizes.tokens * (config.heads + config.kv_heads) * config.head_dim
+        weights = np.full_like(numel, 2 * config.head_dim)
+        return Piece("norm", (RMS + ROTATION) * numel, 2 * numel * self.item, weights, self._none())
 
     def _latent_widths(self) -> list[int]:
         """Widths of the latents of MLA, each of which has a norm."""

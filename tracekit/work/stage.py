@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from tracekit.models import ModelConfig
@@ -93,6 +95,9 @@ def _missing(kernels: pd.DataFrame, config: ModelConfig | None) -> list[QualityN
     time, total = int(kernels.loc[unknown, "dur_ns"].sum()), int(kernels["dur_ns"].sum())
     if time <= _QUIET * total:
         return []
+    if config is not None and _keyless(kernels, unknown) > time / 2:
+        text = "attention kernels have no recorded sizes, and their steps give no key lengths: record shapes, or with an annotation that sums them"
+        return [QualityNote("work_unknown", int(unknown.sum()), text, time)]
     graph = kernels["from_graph"].fillna(value=False).to_numpy(dtype=bool) & unknown
     replayed = int(kernels.loc[graph, "dur_ns"].sum())
     ways = (
@@ -104,3 +109,9 @@ def _missing(kernels: pd.DataFrame, config: ModelConfig | None) -> list[QualityN
     return [
         QualityNote("work_unknown", int(unknown.sum()), f"kernels have no recorded sizes: {ways}{more}", time)
     ]
+
+
+def _keyless(kernels: pd.DataFrame, unknown: npt.NDArray[np.bool_]) -> int:
+    """Time of attention kernels among those without work."""
+    attention = kernels["family"].astype(object).map(lambda family: str(family).startswith("attn"))
+    return int(kernels.loc[unknown & attention.to_numpy(dtype=bool), "dur_ns"].sum())

@@ -7,6 +7,7 @@ from nsysbuilder import HOST, PRIVATE, USER, NsysBuilder
 import tracekit
 from tracekit.link import link
 from tracekit.phase import label
+from tracekit.pipeline import Options
 from tracekit.readers import read
 from tracekit.taxonomy import name_families
 
@@ -52,10 +53,19 @@ def test_mlc_llm_steps_have_their_phase_from_nvtx(tmp_path: Path) -> None:
     assert steps(MLC_LLM, tmp_path) == [("prefill", 3, "mlc-llm"), ("decode", 3, "mlc-llm")]
 
 
-def test_no_token_rate_is_made_of_requests_whose_tokens_are_not_said(tmp_path: Path) -> None:
-    phases = tracekit.analyze([engine(TRT_LLM, tmp_path)]).summary["phases"]
-    tokens = {phase["phase"]: phase["tokens"] for phase in phases}
-    assert tokens == {"prefill": 640, "mixed": None, "decode": None}
+def test_generating_requests_are_taken_to_have_a_token_each_and_that_is_said(tmp_path: Path) -> None:
+    result = tracekit.analyze([engine(TRT_LLM, tmp_path)])
+    phases = {phase["phase"]: phase["tokens"] for phase in result.summary["phases"]}
+    assert phases == {"prefill": 640, "mixed": 322, "decode": 3}
+    steps = result.steps.set_index("phase")
+    assert steps["confidence"].to_dict() == {"prefill": 0.99, "mixed": 0.9, "decode": 0.9}
+    assert steps["flags"].astype(object).fillna("").str.contains("assumed_tokens").to_dict() == {
+        "prefill": False,
+        "mixed": True,
+        "decode": True,
+    }
+    notes = {note["code"]: note["count"] for note in result.summary["quality"]}
+    assert notes["tokens_assumed"] == 2
 
 
 def test_a_report_of_an_export_shows_nothing_private(tmp_path: Path) -> None:
@@ -65,3 +75,39 @@ def test_a_report_of_an_export_shows_nothing_private(tmp_path: Path) -> None:
     )
     for private in (PRIVATE, HOST, USER, "HF_TOKEN"):
         assert private not in shown
+
+
+# One layer of a dense model as TensorRT-LLM launches it; names are those of its kernels.
+LAYER = (
+    "void tensorrt_llm::kernels::generalRmsNorm<__nv_bfloat16>(int)",
+    "nvjet_sm90_tst_128x64_64x8_2x1_v_bz_TNT",
+    "void tensorrt_llm::kernels::fusedQKNormRopeKernel<128>(int)",
+    "fmhaSm90Kernel_QkvBfloat16OBfloat16H128PagedKvCausalP64VarSeqQ64Kv128PersistentSwapsAbForGen",
+    "nvjet_sm90_tst_64x64_64x8_2x1_v_bz_TNT",
+    "void tensorrt_llm::kernels::generalRmsNorm<__nv_bfloat16>(int)",
+    "nvjet_sm90_tst_256x64_64x8_2x1_v_bz_TNT",
+    "void tensorrt_llm::kernels::silu_and_mul<__nv_bfloat16>(int)",
+    "nvjet_sm90_tst_64x128_64x8_2x1_v_bz_TNT",
+)
+LAST = (LAYER[0], "nvjet_sm90_tst_512x8_64x8_2x1_v_bz_TNT")
+
+
+def test_graph_replays_of_tensorrt_llm_have_the_work_of_the_model_that_is_named(tmp_path: Path) -> None:
+    trace = NsysBuilder()
+    trace.range(TRT_LLM[2], 0, 1_000)
+    trace.call("cudaGraphLaunch_v10000", 100, 200, 7)
+    for node, name in enumerate((*LAYER * 36, *LAST)):
+        trace.kernel(name, 2_000 + 20_000 * node, 20_000 + 20_000 * node, 7, graphNodeId=node + 1)
+    path = trace.write(tmp_path / "decode.sqlite")
+    result = tracekit.analyze([path], Options(model="qwen3-8b"))
+    kernels = result.kernels.assign(family=result.kernels["family"].astype(object))
+    # Three requests, one token each: 2·3·(parameters without embedding and head) and a row of logits each.
+    layer = 6144 * 4096 + 4096 * 4096 + 3 * 12288 * 4096
+    products = kernels[kernels["family"].str.startswith("gemm")]
+    assert products["flops"].sum() == 2 * 3 * (36 * layer + 151936 * 4096)
+    assert set(products["flops_source"].astype(object)) == {"config"}
+    # Its annotation does not say how long keys are: attention alone stays unknown.
+    assert set(kernels.loc[kernels["flops"].isna(), "family"]) == {"attn"}
+    # Queries and keys are normed and rotated in one kernel: 7 operations an element of 40 heads of 128.
+    fused = kernels[kernels["name"].astype(object) == LAYER[2]]
+    assert fused["flops"].tolist() == [7 * 3 * 40 * 128] * 36
