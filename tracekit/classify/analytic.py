@@ -9,6 +9,7 @@ import numpy as np
 
 from tracekit.classify.signals import Bools, Floats, Signals
 from tracekit.classify.verdict import Positions, Rule, Verdict, number, percent, shares, side
+from tracekit.tables.text import where
 from tracekit.tables.words import Bottleneck, Kind, Phase
 
 ABOVE = 1.08
@@ -196,9 +197,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def _family(s: Signals, prefixes: tuple[str, ...]) -> Bools:
-    distinct, back = np.unique(s.family.astype(str), return_inverse=True)
-    hits = np.array([family.startswith(prefixes) for family in distinct], dtype=bool)
-    return np.asarray(hits[back], dtype=bool)
+    return where(s.family, lambda family: family.startswith(prefixes))
 
 
 def _short(s: Signals) -> Bools:

@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 
 from tracekit.classify import analytic, counters
-from tracekit.classify.signals import Floats, Objects, signals, words
+from tracekit.classify.signals import Floats, Objects, signals
 from tracekit.classify.verdict import Positions, Rule, Verdict
 from tracekit.tables.ceilings import Ceilings
+from tracekit.tables.text import coded, words
 from tracekit.tables.words import Bottleneck
 
 RULES: tuple[Rule, ...] = (analytic.copies, analytic.collectives, *counters.RULES, *analytic.RULES)
@@ -57,13 +58,11 @@ def classify(kernels: pd.DataFrame, ceilings: Ceilings) -> pd.DataFrame:
             break
         still = answers.take(rule(seen), still)
     out = kernels.copy()
-    out["bottleneck"] = pd.Categorical(
-        answers.bottleneck, categories=pd.Index([word.value for word in Bottleneck])
-    )
+    out["bottleneck"] = coded(answers.bottleneck).set_categories([word.value for word in Bottleneck])
     out["bottleneck_confidence"] = answers.confidence
-    out["bottleneck_evidence"] = pd.Series(answers.evidence, index=out.index, dtype="category")
-    flags = pd.Series(answers.flags, index=out.index, dtype=object)
-    out["flags"] = flags.where(flags != "").astype("category")
+    out["bottleneck_evidence"] = coded(answers.evidence)
+    answers.flags[answers.flags == ""] = None
+    out["flags"] = coded(answers.flags)
     return out
 
 

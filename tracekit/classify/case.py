@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from tracekit.classify.signals import Bools, Floats, words
+from tracekit.classify.signals import Bools, Floats
 from tracekit.intervals import exclusive, union_length
 from tracekit.tables import LLM_PHASES, GapCause, Kind, Phase
 from tracekit.tables.ceilings import Ceilings
-from tracekit.tables.columns import column
+from tracekit.tables.columns import column, lanes
+from tracekit.tables.text import distinct, words
 
 HOST_BOUND = 0.2
 """A step whose device is idle for the host's sake for more than this share of its window is host-bound."""
@@ -115,14 +116,11 @@ def build_case(
 def own_time(kernels: pd.DataFrame) -> Floats:
     """Exclusive time [ns]: an overlap on one device is assigned once; an op's self time is its own already."""
     out = column(kernels, "dur_ns").copy()
-    device = column(kernels, "device")
     gpu = np.flatnonzero(words(kernels, "kind") != Kind.CPU_OP)
     starts = kernels["ts_ns"].to_numpy(dtype=np.int64)
     ends = starts + kernels["dur_ns"].to_numpy(dtype=np.int64)
-    key = np.nan_to_num(device, nan=-1.0)
-    rank = np.nan_to_num(column(kernels, "rank"), nan=-1.0)
-    for pair in np.unique(np.stack([rank[gpu], key[gpu]]), axis=1).T if len(gpu) else ():
-        mine = gpu[(rank[gpu] == pair[0]) & (key[gpu] == pair[1])]
+    for lane in lanes(kernels.iloc[gpu], "rank", "device"):
+        mine = gpu[lane]
         out[mine] = exclusive(starts[mine], ends[mine])
     return out
 
@@ -132,13 +130,9 @@ def exposed_ns(rows: pd.DataFrame, chosen: Bools) -> float:
     starts = rows["ts_ns"].to_numpy(dtype=np.int64)
     ends = starts + rows["dur_ns"].to_numpy(dtype=np.int64)
     total = 0
-    device = np.nan_to_num(column(rows, "device"), nan=-1.0)
-    rank = np.nan_to_num(column(rows, "rank"), nan=-1.0)
-    for pair in np.unique(np.stack([rank, device]), axis=1).T if len(rows) else ():
-        mine = (rank == pair[0]) & (device == pair[1])
-        total += union_length(starts[mine], ends[mine]) - union_length(
-            starts[mine & ~chosen], ends[mine & ~chosen]
-        )
+    for mine in lanes(rows, "rank", "device"):
+        others = mine[~chosen[mine]]
+        total += union_length(starts[mine], ends[mine]) - union_length(starts[others], ends[others])
     return float(total)
 
 
@@ -156,8 +150,11 @@ def said(phase: object) -> str:
 
 def top_names(rows: pd.DataFrame, count: int = 3) -> tuple[str, ...]:
     """Names of the rows, most exclusive time first."""
-    sums = rows.groupby(words(rows, "name"))["own_ns"].sum().sort_values(ascending=False, kind="stable")
-    return tuple(str(name) for name in sums.index[:count])
+    names, back = distinct(rows["name"])
+    sums = np.bincount(back, column(rows, "own_ns"), len(names))
+    seen = np.bincount(back, minlength=len(names)) > 0
+    ranked = sorted((-ns, name) for ns, name, here in zip(sums, names, seen, strict=True) if here)
+    return tuple(str(name) for _, name in ranked[:count])
 
 
 def _host_idle(steps: pd.DataFrame, gaps: pd.DataFrame) -> Floats:
@@ -173,7 +170,7 @@ def _reach(kernels: pd.DataFrame, ceilings: Ceilings) -> Floats:
         for word, roof in ceilings.peaks.items()
         if roof.used and roof.achievable
     }
-    compute = np.asarray(pd.Series(words(kernels, "peak")).map(shares), dtype=np.float64)
+    compute = np.array([shares.get(peak, np.nan) for peak in words(kernels, "peak")], dtype=np.float64)
     dram = ceilings.dram
     memory = dram.achievable / dram.used if dram.used and dram.achievable else 1.0
     share = np.where(words(kernels, "bound_by") == "compute", compute, memory)

@@ -7,8 +7,8 @@ shortest duration of one collective over the ranks is its transfer and the rest 
 import numpy as np
 import pandas as pd
 
-from tracekit.classify.signals import words
 from tracekit.tables.columns import column
+from tracekit.tables.text import matches, words
 
 
 def peer_waits(kernels: pd.DataFrame) -> pd.Series:
@@ -21,18 +21,20 @@ def peer_waits(kernels: pd.DataFrame) -> pd.Series:
         kernels: Rows of several ranks, with `rank`, `family`, `name`, `ts_ns` and `dur_ns`.
     """
     out = pd.Series(np.nan, index=kernels.index)
-    comm = pd.Series(words(kernels, "family"), index=kernels.index).str.startswith("comm")
-    rank = pd.Series(column(kernels, "rank"), index=kernels.index)
+    rank = column(kernels, "rank")
+    ranked = ~np.isnan(rank)
+    if len(np.unique(rank[ranked])) < 2:  # noqa: PLR2004 - waiting takes two
+        return out
+    kept = np.flatnonzero(ranked & matches(kernels["family"], "^comm"))
     rows = pd.DataFrame(
         {
-            "rank": rank,
-            "name": words(kernels, "name"),
-            "ts": kernels["ts_ns"].astype("int64"),
-            "dur": column(kernels, "dur_ns"),
-        }
-    )[comm & rank.notna()]
-    if rows["rank"].nunique() < 2:  # noqa: PLR2004 - waiting takes two
-        return out
+            "rank": rank[kept],
+            "name": words(kernels, "name")[kept],
+            "ts": kernels["ts_ns"].to_numpy(dtype=np.int64)[kept],
+            "dur": column(kernels, "dur_ns")[kept],
+        },
+        index=kernels.index[kept],
+    )
     rows = rows.sort_values(["rank", "ts"], kind="stable")
     rows["turn"] = rows.groupby(["rank", "name"]).cumcount()
     counts = rows.groupby(["name", "rank"]).size().groupby("name").agg(["min", "max", "size"])

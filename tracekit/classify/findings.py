@@ -15,11 +15,11 @@ from tracekit.classify.case import HOST_BOUND, Case, Finding, build_case, expose
 from tracekit.classify.collectives import peer_waits
 from tracekit.classify.gaps import STACKS
 from tracekit.classify.recorder import recorder
-from tracekit.classify.signals import Bools, words
+from tracekit.classify.signals import Bools
 from tracekit.tables import LLM_PHASES, GapCause, Kind, Phase
 from tracekit.tables.ceilings import Ceilings
 from tracekit.tables.columns import column
-from tracekit.tables.text import matches
+from tracekit.tables.text import matches, words
 from tracekit.tables.words import Bottleneck
 from tracekit.units import duration, number_of, percent
 

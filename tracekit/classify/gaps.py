@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from tracekit.classify.signals import Bools, Floats, Objects, words
+from tracekit.classify.signals import Bools, Floats, Objects
 from tracekit.classify.verdict import number
 from tracekit.intervals import Ints, holes
 from tracekit.tables import GAPS, CaptureInfo, GapCause, Kind
-from tracekit.tables.text import matches
+from tracekit.tables.text import matches, words
 
 _SYNC = r"Synchronize|^(?:cuda|hip)Memcpy(?!\w*Async)"
 _PROFILER = r"(?i)buffer flush|activity buffer|instrumentation|profilerst(?:art|op)"
@@ -163,8 +163,7 @@ def _same(left: pd.DataFrame, right: pd.DataFrame, name: str) -> Bools:
 
 
 def _is_comm(rows: pd.DataFrame) -> Bools:
-    distinct, back = np.unique(words(rows, "family").astype(str), return_inverse=True)
-    return np.asarray(np.char.startswith(distinct, "comm")[back], dtype=bool)
+    return matches(rows["family"], "^comm") if "family" in rows else np.zeros(len(rows), np.bool_)
 
 
 def _to_host(rows: pd.DataFrame) -> Bools:

@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 
-from tracekit.classify.signals import words
 from tracekit.tables import Kind
 from tracekit.tables.columns import column
+from tracekit.tables.text import words
 
 QUEUED_NS = 10_000
 """A kernel that waited this long after its launch stood in a queue; less is the launch's own way to the device."""

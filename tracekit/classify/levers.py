@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from tracekit.classify.case import Case, Finding, top_names
-from tracekit.classify.signals import Bools, Floats, words
+from tracekit.classify.signals import Bools, Floats
 from tracekit.tables import Kind, Phase
 from tracekit.tables.columns import column
 from tracekit.tables.stored import weight_item
-from tracekit.tables.text import mapped
+from tracekit.tables.text import mapped, matches, where, words
 from tracekit.tables.words import Bottleneck
 from tracekit.units import digits, duration, number_of, percent, si
 
@@ -140,7 +140,7 @@ def fused_attention(case: Case) -> Iterator[Finding]:
     for phase in case.phases():
         rows = case.of_phase(phase).sort_values("ts_ns", kind="stable")
         product = np.isin(words(rows, "op"), _PRODUCTS)
-        named = pd.Series(words(rows, "family")).str.startswith("softmax").to_numpy(dtype=bool)
+        named = matches(rows["family"], "^softmax")
         softmax = named | np.isin(words(rows, "op"), ["aten::softmax", "aten::_softmax"])
         between = _lately(product) & _lately(product[::-1])[::-1]
         chain = between & ~product & (_lately(softmax) | _lately(softmax[::-1])[::-1])
@@ -170,7 +170,7 @@ def fusion(case: Case) -> Iterator[Finding]:
     rows = rows[words(rows, "kind") == Kind.KERNEL]
     for phase in case.phases():
         mine = rows[words(rows, "phase") == phase]
-        light = pd.Series(words(mine, "family")).str.startswith(_LIGHT).to_numpy(dtype=bool)
+        light = where(mine["family"], lambda family: family.startswith(_LIGHT))
         if not light.any():
             continue
         place = np.stack([column(mine, "stream"), column(mine, "step_id")])

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from tracekit.classify.signals import words
 from tracekit.tables import GapCause
 from tracekit.tables.columns import column
+from tracekit.tables.text import words
 
 HOST_CAUSES = (GapCause.HOST.value, GapCause.SYNC.value)
 """Causes of idle time that the host's speed decides."""

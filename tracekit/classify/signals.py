@@ -1,5 +1,7 @@
 """What the rules look at: each kernel's shares, time, grid and ceilings, as arrays of one length."""
 
+import math
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,13 +11,14 @@ import pandas as pd
 from tracekit.tables.calls import DEVICE_COPY
 from tracekit.tables.ceilings import Ceilings
 from tracekit.tables.columns import column
-from tracekit.tables.text import matches
+from tracekit.tables.text import mapped, matches, words
 from tracekit.tables.words import Kind
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Objects = npt.NDArray[np.object_]
 
+_TRIPLE = re.compile(r"\s*\[?\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\]?\s*$")
 DEFAULT_CPU_FLOOR_NS = 10_000.0
 """Overhead of a framework op on a CPU where none was measured; 7 to 15 us were seen on server CPUs."""
 
@@ -26,7 +29,7 @@ class Signals:
 
     Attributes:
         kind: Kind of the row.
-        family: Kernel family, empty where there is none.
+        family: Kernel family as a text column, null where there is none.
         on_device: A copy that stays on the device, by its name.
         phase: Phase, empty where there is none.
         dur: Duration [ns].
@@ -57,7 +60,7 @@ class Signals:
     """
 
     kind: Objects
-    family: Objects
+    family: pd.Series
     on_device: Bools
     phase: Objects
     dur: Floats
@@ -86,21 +89,16 @@ class Signals:
     waves: Floats
 
 
-def words(frame: pd.DataFrame, name: str) -> Objects:
-    """A text column as objects, empty where null or absent."""
-    if name not in frame:
-        return np.full(len(frame), "", dtype=object)
-    values = frame[name].astype(object)
-    return np.asarray(values.where(values.notna(), ""), dtype=object)
-
-
 def blocks(frame: pd.DataFrame, name: str = "grid") -> Floats:
     """The product of `x,y,z` texts; NaN where there is none or where it is not three numbers."""
-    texts = pd.Series(words(frame, name))
-    distinct = pd.Series(texts.unique(), dtype=object)
-    parts = distinct.str.extract(r"^\s*\[?\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\]?\s*$").astype("float64")
-    product = pd.Series(parts.prod(axis=1, skipna=False).to_numpy(), index=distinct)
-    return np.asarray(texts.map(product), dtype=np.float64)
+    if name not in frame:
+        return np.full(len(frame), np.nan)
+    return np.asarray(mapped(frame[name], _blocks), dtype=np.float64)
+
+
+def _blocks(text: str) -> float:
+    found = _TRIPLE.match(text)
+    return math.nan if found is None else math.prod(map(float, found.groups()))
 
 
 def signals(kernels: pd.DataFrame, ceilings: Ceilings) -> Signals:
@@ -117,7 +115,7 @@ def signals(kernels: pd.DataFrame, ceilings: Ceilings) -> Signals:
     hw_bytes = column(kernels, "dram_bytes_hw")
     return Signals(
         kind=words(kernels, "kind"),
-        family=words(kernels, "family"),
+        family=kernels["family"] if "family" in kernels else pd.Series(pd.NA, kernels.index, "category"),
         on_device=matches(kernels["name"], DEVICE_COPY),
         phase=words(kernels, "phase"),
         dur=column(kernels, "dur_ns"),

@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 
 from tracekit.classify.case import exposed_ns, own_time
-from tracekit.classify.signals import Bools, Objects, words
+from tracekit.classify.signals import Bools, Objects
 from tracekit.tables.columns import column
+from tracekit.tables.text import words
 from tracekit.tables.words import Bottleneck
 
 PARTS = ("idle", "communication", "copy", "overlapped", "unmodelled", "excess", "roof")

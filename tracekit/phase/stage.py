@@ -24,6 +24,7 @@ from tracekit.phase.steps import Marks, inner_spans, read_marks
 from tracekit.phase.sums import SIDES, complete, request_sums, to_integers
 from tracekit.phase.windows import cut_off, graph_launches, windows
 from tracekit.tables import STEPS, Capture, Linked, Phase, QualityNote
+from tracekit.tables.text import coded
 
 Texts = npt.NDArray[np.object_]
 Floats = npt.NDArray[np.float64]
@@ -138,9 +139,9 @@ def _label_kernels(kernels: pd.DataFrame, marks: Marks, resolved: Resolved, rank
         step_id=pd.arrays.IntegerArray(
             np.where(has, rank[found.step] if len(rank) else -1, 0).astype(np.int64), ~has
         ),
-        phase=pd.Categorical(phase, categories=[str(each) for each in Phase]),
+        phase=coded(phase).set_categories([str(each) for each in Phase]),
         phase_confidence=sure,
-        phase_evidence=pd.Categorical(word),
+        phase_evidence=coded(word),
         flags=_kernel_flags(kernels, found),
     )
 
@@ -165,7 +166,7 @@ def _kernel_flags(kernels: pd.DataFrame, found: Attribution) -> pd.Categorical:
     text = flags.where(
         ~early, flags.where(flags.isna(), flags.astype(str) + ",").fillna("") + "before_window"
     )
-    return pd.Categorical(text)
+    return coded(text.to_numpy(dtype=object))
 
 
 def _notes(kernels: pd.DataFrame, resolved: Resolved, hint: str) -> list[QualityNote]:

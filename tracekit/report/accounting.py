@@ -8,6 +8,7 @@ from tracekit.roofline.apply import compute_ns
 from tracekit.tables import Kind
 from tracekit.tables.ceilings import Ceilings
 from tracekit.tables.columns import column
+from tracekit.tables.text import distinct
 
 NS = 1e9
 
@@ -76,7 +77,8 @@ def total(values: pd.Series) -> float:
 
 def shares(words: pd.Series, times: pd.Series, none: str = "none") -> dict[str, float]:
     """Share of the time by word, largest first; nulls count under `none`, words without time are left out."""
-    sums = times.groupby(words.astype(object).fillna(none), sort=True).sum()
-    sums = sums[sums > 0].sort_values(ascending=False, kind="stable")
-    whole = float(sums.sum())
-    return {str(word): float(value) / whole for word, value in sums.items()}
+    found, back = distinct(words, none)
+    sums = np.bincount(back, np.nan_to_num(times.to_numpy(dtype=np.float64, na_value=np.nan)), len(found))
+    whole = float(sums[sums > 0].sum())
+    ranked = sorted((-value, word) for value, word in zip(sums, found, strict=True) if value > 0)
+    return {str(word): float(-value) / whole for value, word in ranked}

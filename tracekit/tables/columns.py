@@ -12,3 +12,13 @@ def column(frame: pd.DataFrame, name: str) -> Floats:
     if name not in frame:
         return np.full(len(frame), np.nan, dtype=np.float64)
     return np.asarray(frame[name].to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
+
+
+def lanes(frame: pd.DataFrame, *names: str) -> list[npt.NDArray[np.intp]]:
+    """Positions of the rows of each combination of some numeric columns' values, null being one."""
+    key = np.zeros(len(frame), np.int64)
+    for name in names:
+        codes, values = pd.factorize(column(frame, name))
+        key = key * (len(values) + 1) + codes + 1
+    codes, combinations = pd.factorize(key)
+    return [np.flatnonzero(codes == number) for number in range(len(combinations))]

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 Bools = npt.NDArray[np.bool_]
+Objects = npt.NDArray[np.object_]
 
 
 def matches(column: pd.Series, pattern: str | re.Pattern[str]) -> Bools:
@@ -34,3 +35,34 @@ def mapped(column: pd.Series, change: Callable[[str], Any]) -> npt.NDArray[np.ob
 
 def _coded(column: pd.Series) -> pd.Series:
     return column if isinstance(column.dtype, pd.CategoricalDtype) else column.astype("category")
+
+
+def words(frame: pd.DataFrame, name: str) -> Objects:
+    """A text column as objects, empty where null or absent."""
+    return filled(frame[name]) if name in frame else np.full(len(frame), "", dtype=object)
+
+
+def filled(column: pd.Series, none: str = "") -> Objects:
+    """The texts of a text column as objects, `none` where null."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        texts = np.array([*column.cat.categories, none], dtype=object)
+        return texts[column.cat.codes.to_numpy()]
+    plain = column.astype(object)
+    return np.asarray(plain.where(plain.notna(), none), dtype=object)
+
+
+def coded(texts: Objects) -> pd.Categorical:
+    """Texts as a category, its words in order; None and NaN are null."""
+    codes, distinct = pd.factorize(texts)
+    order = sorted(range(len(distinct)), key=distinct.__getitem__)
+    place = np.full(len(distinct) + 1, -1, np.int64)
+    place[order] = np.arange(len(order))
+    return pd.Categorical.from_codes(place[codes], pd.Index(distinct[order], dtype=object))
+
+
+def distinct(column: pd.Series, none: str = "") -> tuple[list[str], npt.NDArray[np.intp]]:
+    """The distinct texts of a text column, `none` for null last, and which of them each text is."""
+    column = _coded(column)
+    codes = column.cat.codes.to_numpy(dtype=np.intp)
+    found = [*column.cat.categories, none]
+    return found, np.where(codes < 0, len(found) - 1, codes)

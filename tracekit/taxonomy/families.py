@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from tracekit.tables import Kind
+from tracekit.tables.text import coded, mapped
 from tracekit.taxonomy.rules import LONGEST, OTHER, Rule, demangle, first_match, rules
 from tracekit.taxonomy.tiles import read_tile
 
@@ -46,10 +47,9 @@ def name_families(kernels: pd.DataFrame, extra: tuple[Path, ...] = ()) -> pd.Dat
         column[on_cpu] = None
     numbers = {"tile_tokens", "phase_hint_weight"}
     columns = {
-        name: column.astype(float) if name in numbers else pd.Categorical(column)
-        for name, column in told.items()
+        name: column.astype(float) if name in numbers else coded(column) for name, column in told.items()
     }
-    return kernels.assign(family=pd.Categorical(family), **columns)
+    return kernels.assign(family=coded(family), **columns)
 
 
 def _word(name: str, candidates: tuple[Rule, ...]) -> object:
@@ -76,7 +76,4 @@ def _look_up(
     names: pd.Series, candidates: tuple[Rule, ...], read: Callable[[str, tuple[Rule, ...]], object] = _word
 ) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
     """What the rules say of each name; None where none matches. Every distinct name is read once."""
-    column = names.astype("category").cat
-    found = [read(demangle(str(name))[:LONGEST], candidates) for name in column.categories]
-    words = np.array([*found, None], dtype=object)
-    return words[column.codes.to_numpy()]
+    return mapped(names, lambda name: read(demangle(name)[:LONGEST], candidates))

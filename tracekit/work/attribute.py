@@ -9,7 +9,7 @@ import pandas as pd
 
 from tracekit.tables import Kind, WorkSource
 from tracekit.tables.calls import DEVICE_COPY
-from tracekit.tables.text import matches, where
+from tracekit.tables.text import coded, matches, where
 from tracekit.work.known import COLUMNS, TEXT
 from tracekit.work.owners import Owners, find_owners
 from tracekit.work.registered import NOTHING, OpKind
@@ -77,7 +77,7 @@ class Columns:
         """The columns as a frame; text as categories."""
         values = {name: getattr(self, name) for name in COLUMNS}
         return pd.DataFrame(
-            {name: pd.Categorical(column) if name in TEXT else column for name, column in values.items()},
+            {name: coded(column) if name in TEXT else column for name, column in values.items()},
             index=index,
         )
 

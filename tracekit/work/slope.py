@@ -13,6 +13,7 @@ import pandas as pd
 from tracekit.models import ModelConfig
 from tracekit.models.counts import kv_elements_per_token
 from tracekit.tables import Phase, QualityNote
+from tracekit.tables.text import matches
 
 Floats = npt.NDArray[np.float64]
 
@@ -90,8 +91,8 @@ def slope_notes(
     kernels: pd.DataFrame, steps: pd.DataFrame, config: ModelConfig | None = None, kv_item: float = 2.0
 ) -> list[QualityNote]:
     """What the slope test says of the attention kernel that holds most of the decode steps' time, where it is proportional."""
-    attention = kernels["family"].astype(object).map(lambda family: str(family).startswith("attn"))
-    fit = next(iter(slope_test(kernels[attention.to_numpy(dtype=bool)], steps, config, kv_item)), None)
+    attention = matches(kernels["family"], "^attn")
+    fit = next(iter(slope_test(kernels[attention], steps, config, kv_item)), None)
     if fit is None or not fit.proportional:
         return []
     rate = "" if fit.bytes_per_s is None else f", so it reads the cache at {fit.bytes_per_s / 1e9:.4g} GB/s"
