@@ -1,6 +1,7 @@
 """What a path stands for: a file, a folder, a run of the collector, an archive."""
 
 import io
+import json
 import tarfile
 import zipfile
 from pathlib import Path
@@ -8,10 +9,10 @@ from pathlib import Path
 import pytest
 from tracebuilder import TraceBuilder
 
-from tracekit.errors import CaptureError
-from tracekit.formats import CEILINGS, RUN, SHAPES_TRACE, TIMING_TRACE
+from tracekit.errors import CaptureError, FormatError
+from tracekit.formats import CEILINGS, INDEX, RUN, SHAPES_TRACE, TIMING_TRACE
 from tracekit.readers import read_source
-from tracekit.readers.discover import discover
+from tracekit.readers.discover import discover, sweep_runs
 from tracekit.tables import Role
 
 
@@ -83,3 +84,54 @@ def test_an_empty_folder_and_an_archive_without_captures_are_refused(tmp_path: P
         archive.writestr("readme.txt", "x")
     with pytest.raises(CaptureError, match="holds no capture"):
         discover(str(tmp_path / "x.zip"))
+
+
+def sweep(folder: Path, *entries: object) -> Path:
+    """A sweep's folder with two runs in it, and an index of these entries."""
+    for name in ("b1", "b8"):
+        (folder / name).mkdir(parents=True)
+        trace(name).write(folder / name / TIMING_TRACE)
+        (folder / name / RUN).write_text("{}")
+    (folder / INDEX).write_text(json.dumps({"captures": entries}))
+    return folder
+
+
+def test_a_sweep_is_the_runs_of_its_index_in_their_order(tmp_path: Path) -> None:
+    folder = sweep(
+        tmp_path / "sweep", {"folder": "b8"}, {"folder": "b1"}, {"folder": "b64", "error": "did not fit"}
+    )
+    found = discover(str(folder))
+    assert [(source.role, source.run) for source in found] == [
+        (Role.TIMING, folder / "b8"),
+        (Role.TIMING, folder / "b1"),
+    ]
+    assert sweep_runs(str(folder)) == [str(folder / "b8"), str(folder / "b1")]
+    assert sweep_runs(str(folder / "b1")) == []
+
+
+@pytest.mark.parametrize("name", ["../outside", "/etc", ".", "", "b1/../../outside", "link", 7, None, "b1\0"])
+def test_an_index_leads_nowhere_but_into_its_own_folder(name: object, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    trace("secret").write(outside / TIMING_TRACE)
+    (outside / RUN).write_text("{}")
+    folder = sweep(tmp_path / "sweep", {"folder": name})
+    (folder / "link").symlink_to(outside)
+    with pytest.raises(FormatError, match="which is no folder of it"):
+        discover(str(folder))
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"captures": 3}', "not JSON", ""])
+def test_an_index_that_is_none_is_one_line(text: str, tmp_path: Path) -> None:
+    folder = sweep(tmp_path / "sweep")
+    (folder / INDEX).write_text(text)
+    with pytest.raises((CaptureError, FormatError)) as caught:
+        discover(str(folder))
+    assert "\n" not in caught.value.message
+    assert caught.value.hint
+
+
+def test_a_run_that_is_gone_is_said(tmp_path: Path) -> None:
+    folder = sweep(tmp_path / "sweep", {"folder": "b1"}, {"folder": "deleted"})
+    with pytest.raises(CaptureError, match="stands beside no trace"):
+        discover(str(folder))

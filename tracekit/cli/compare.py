@@ -60,11 +60,15 @@ def compare(
     from tracekit.compare import compare as compare_sides
     from tracekit.compare.gates import compare_crossings, parse_gate
     from tracekit.compare.render import print_comparison, write_comparison
+    from tracekit.readers.discover import sweep_runs
     from tracekit.report import parse_formats
     from tracekit.report.console import emit_json
 
     gates = [parse_gate(text) for text in fail or ()]
     wanted = parse_formats(formats)
+    if len(captures) != _TWO:
+        # Two sweeps are two sides; one alone, or one among others, is the runs in it.
+        captures = [run for path in captures for run in sweep_runs(path) or [path]]
     if len(captures) < _TWO:
         raise UsageError("compare needs BASE and NEW", hint="give two captures or more")
     if len(captures) > _TWO and (base or new or gates or output):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from tracekit.errors import CaptureError
+from tracekit.errors import CaptureError, FormatError
 from tracekit.formats import (
     CEILINGS,
     COUNTERS_CSV,
@@ -14,6 +14,7 @@ from tracekit.formats import (
     RUN,
     SHAPES_TRACE,
     TIMING_TRACE,
+    read_json,
 )
 from tracekit.readers import nsys
 from tracekit.readers.archives import SUFFIXES, is_tar, is_zip, members
@@ -23,6 +24,7 @@ from tracekit.tables import Role
 # Databases that recorders write or export; they are read where they are, so not from archives.
 _DATABASES = (".sqlite", "_results.db")
 # Files that `collect` writes beside its traces.
+_LARGEST_INDEX = 16 << 20
 _OWN = frozenset({RUN, CEILINGS, ENGINE, INDEX, "summary.json"})
 
 
@@ -52,7 +54,8 @@ def discover(path: str) -> list[Source]:
     """The captures behind a path, in order of name.
 
     Raises:
-        CaptureError: A folder holds no capture.
+        CaptureError: A folder holds no capture, or one that the index of a sweep lists is not there.
+        FormatError: The index of a sweep is not one.
     """
     folder = Path(path)
     if path == STDIN:
@@ -63,6 +66,8 @@ def discover(path: str) -> list[Source]:
         return [Source(path)]
     if (folder / RUN).is_file():
         return _run(folder)
+    if (folder / INDEX).is_file():
+        return [source for run in sweep_runs(path) for source in _run(Path(run))]
     found = [
         Source(str(file))
         for file in sorted(folder.iterdir())
@@ -76,6 +81,44 @@ def discover(path: str) -> list[Source]:
         )
         raise CaptureError(path, "is a folder with no capture in it", hint=hint, code="missing")
     return found
+
+
+def sweep_runs(path: str) -> list[str]:
+    """The run folders of a sweep that `collect` wrote, in the order of its index; none where the path is no sweep.
+
+    Only folders inside the sweep's own are named: an index that points elsewhere is refused. Captures that failed when
+    they were collected are not there.
+
+    Raises:
+        CaptureError: The index cannot be read, or lists no capture.
+        FormatError: It is not an index.
+    """
+    folder = Path(path)
+    index = folder / INDEX
+    if path == STDIN or (folder / RUN).is_file() or not index.is_file():
+        return []
+    if index.stat().st_size > _LARGEST_INDEX:
+        raise FormatError(str(index), "is too large for an index", hint="give one of its runs")
+    listed = read_json(index).get("captures")
+    if not isinstance(listed, list):
+        raise FormatError(str(index), "lists no captures", hint="collect again, or give one of its runs")
+    inside = folder.resolve()
+    runs = []
+    for entry in listed:
+        name = entry.get("folder") if isinstance(entry, dict) else None
+        run = folder / name if isinstance(name, str) else None
+        # Resolved: neither an absolute path, nor dots, nor a link may lead out of the sweep.
+        if run is None or "\0" in str(name) or inside not in run.resolve().parents:
+            raise FormatError(
+                str(index), f"names {str(name)[:80]!r}, which is no folder of it", hint="give one of its runs"
+            )
+        if "error" not in entry:
+            runs.append(str(run))
+    if not runs:
+        raise CaptureError(
+            path, "is a sweep of which no capture was collected", hint="collect again", code="missing"
+        )
+    return runs
 
 
 def _file(path: str) -> list[Source]:
