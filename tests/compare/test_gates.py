@@ -16,7 +16,7 @@ def summary() -> Any:
 
 def comparison(verdict: Any, ratio: Any, low: Any, high: Any) -> Any:
     result = Verdicts(verdict, ratio, low, high, 0.02, [10, 10], drift_covered=True)
-    return Comparison(SCHEMA_VERSION, ["a"], ["b"], [None, None], result, [], [], [], [], [], [])
+    return Comparison(SCHEMA_VERSION, ["a"], ["b"], [None, None], [{}, {}], result, [], [], [], [], [], [])
 
 
 @pytest.mark.parametrize(

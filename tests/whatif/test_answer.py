@@ -102,6 +102,18 @@ def test_each_lever_of_decode_has_a_number() -> None:
     }
 
 
+def test_faster_memory_and_a_full_memory_are_levers() -> None:
+    base = Scenario(LLAMA, batch=8, kv_len=4095)
+    twice = device(989.4e12, 2 * 3352e9)
+    found = {lever.lever: lever for lever in what_if(base, H100, other=twice).levers}
+    # All of the floor is memory: twice the rate halves it; kernels at their least time stay.
+    assert found["device test"].floor_s == pytest.approx(answer(base, H100).floor_s / 2, rel=1e-2)
+    assert 1.5 < found["device test"].speedup < 2
+    # (0.9 x 80e9 - 16.06e9) / (131072 x 4096) requests.
+    assert "batch 104" in found
+    assert not any(lever.lever.startswith("device") for lever in what_if(base, H100).levers)
+
+
 def test_speculation_wins_the_tokens_of_a_geometric_series() -> None:
     # 1 + 0.5 + 0.25 tokens a step of two guesses.
     assert Scenario(LLAMA, draft=2, accept=0.5).tokens_won == pytest.approx(1.75)

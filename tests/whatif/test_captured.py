@@ -51,3 +51,18 @@ def test_cuda_graphs_win_the_waits_for_the_host_alone(capture: str) -> None:
 
 def test_a_capture_without_a_model_is_wrong_usage(capture: str) -> None:
     assert CliRunner().invoke(app, ["whatif", capture]).exit_code != 0
+
+
+def test_an_answer_is_written_as_a_page_markdown_and_json(capture: str, tmp_path: Path) -> None:
+    out = tmp_path / "answer"
+    asked = ["whatif", capture, "--model", "Llama-3.1-8B", "-o", str(out)]
+    done = CliRunner().invoke(app, asked)
+    assert done.exit_code == 0, done.stderr
+    assert json.loads((out / "whatif.json").read_text()) == ask(capture, "--model", "Llama-3.1-8B")
+    assert "| kv-dtype fp8 |" in (out / "whatif.md").read_text()
+    assert "<h2>Each change by itself</h2>" in (out / "whatif.html").read_text()
+    only = CliRunner().invoke(app, [*asked[:-1], str(tmp_path / "one"), "--format", "md"])
+    assert only.exit_code == 0
+    assert [path.name for path in (tmp_path / "one").iterdir()] == ["whatif.md"]
+    refused = CliRunner().invoke(app, [*asked, "--format", "parquet"])
+    assert "one or more of html,md,json" in getattr(refused.exception, "hint", "")

@@ -71,9 +71,9 @@ def compare(
         captures = [run for path in captures for run in sweep_runs(path) or [path]]
     if len(captures) < _TWO:
         raise UsageError("compare needs BASE and NEW", hint="give two captures or more")
-    if len(captures) > _TWO and (base or new or gates or output):
+    if len(captures) > _TWO and (base or new or gates):
         raise UsageError(
-            "--base, --new, --fail-on and -o are for two sides",
+            "--base, --new and --fail-on are for two sides",
             hint="give two captures, and more with --base and --new",
         )
     with reading() as progress:
@@ -89,7 +89,7 @@ def compare(
     errors = [error for group in read for _, found in group for error in found]
     runs = [[run for run, _ in group if run is not None] for group in read]
     if len(captures) > _TWO:
-        _table([run for group in runs for run in group], as_json=as_json)
+        _table([run for group in runs for run in group], output, wanted, as_json=as_json)
     elif all(runs):
         result = compare_sides(*(Side(path, tuple(side)) for path, side in zip(captures, runs, strict=True)))
         if output is not None:
@@ -116,13 +116,15 @@ def _run(path: str, options: "Options") -> "tuple[Run | None, list[ErrorLike]]":
     return (Run.of(path, result) if len(result.all_kernels) else None), list(result.errors)
 
 
-def _table(runs: "list[Run]", *, as_json: bool) -> None:
-    from tracekit.compare.render import print_blocks
-    from tracekit.compare.sweep import SCHEMA_VERSION, sweep_blocks, sweep_rows
+def _table(runs: "list[Run]", output: Path | None, formats: tuple[str, ...], *, as_json: bool) -> None:
+    from tracekit.compare.sweep import document, sweep_blocks, sweep_rows, write_sweep
+    from tracekit.report.blocks import print_blocks
     from tracekit.report.console import emit_json
 
     rows = sweep_rows(runs)
+    if output is not None:
+        write_sweep(rows, output, formats)
     if as_json:
-        emit_json({"schema_version": SCHEMA_VERSION, "runs": rows})
+        emit_json(document(rows))
     else:
         print_blocks(sweep_blocks(rows))

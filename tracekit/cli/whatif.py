@@ -63,6 +63,13 @@ def whatif(
     cuda_graphs: Annotated[
         bool, typer.Option("--cuda-graphs", help="Replay graphs: no waits for the host.")
     ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Folder to write the answer to.", show_default=False),
+    ] = None,
+    formats: Annotated[
+        str, typer.Option("--format", help="What to write there, separated by commas.")
+    ] = "html,md,json",
     peak: Peak = None,
     dram: Dram = None,
     data: Data = None,
@@ -75,9 +82,11 @@ def whatif(
     import msgspec
 
     from tracekit.report.console import emit_json
+    from tracekit.report.files import parse_formats
     from tracekit.whatif.answer import what_if
-    from tracekit.whatif.render import print_answer
+    from tracekit.whatif.render import FORMATS, print_answer, write_answer
 
+    wanted = parse_formats(formats, FORMATS)
     if capture is None and model is None:
         raise UsageError(
             "whatif needs a capture or --model", hint="for example --model Llama-3.1-8B --device h200"
@@ -93,7 +102,10 @@ def whatif(
     }  # fmt: skip
     start = _model_step(options, phase) if seen is None else seen.scenario
     scenario = replace(start, **{name: value for name, value in changes.items() if value is not None})
-    found = what_if(scenario.checked(), _target(device, options, seen), seen)
+    target = _target(device, options, seen)
+    found = what_if(scenario.checked(), target, seen, _faster(target, options))
+    if output is not None:
+        write_answer(found, output, wanted)
     if as_json:
         emit_json(msgspec.to_builtins(found))
     else:
@@ -141,6 +153,15 @@ def _capacity(name: str | None, data: tuple[Path, ...]) -> float | None:
     if row is None:
         return None
     return row.memory_bytes or (row.memory_gb * 1e9 if row.memory_gb is not None else None)
+
+
+def _faster(target: "Target", options: "Options") -> "Target | None":
+    """The next device of the table whose memory is faster, of the same vendor and form; None where there is none."""
+    from tracekit.roofline import device_ceilings, load_devices, next_memory
+    from tracekit.whatif.answer import Target
+
+    row = next_memory(target.ceilings.device, load_devices(options.data))
+    return None if row is None else Target(device_ceilings(row), _capacity(row.name, options.data))
 
 
 def _target(device: str | None, options: "Options", seen: "Seen | None") -> "Target":

@@ -49,6 +49,7 @@ def compare(base: Side, new: Side) -> Comparison:
         [run.label for run in base.runs],
         [run.label for run in new.runs],
         [_device(side) for side in (base, new)],
+        [_roofs(side) for side in (base, new)],
         _overall(phases),
         phases,
         [*_families(kernels)],
@@ -111,6 +112,12 @@ def _families(kernels: Sequence[KernelChange]) -> Iterator[FamilyChange]:
 def _device(side: Side) -> str | None:
     device = side.runs[0].summary.device
     return device.matched or device.name
+
+
+def _roofs(side: Side) -> dict[str, float]:
+    rows = side.runs[0].summary.roofs.items()
+    found = {word: row.spec if row.measured is None else row.measured for word, row in rows if row.in_force}
+    return {word: rate for word, rate in found.items() if rate is not None}
 
 
 def _notes(sides: Sequence[Prepared], steps: Matched, phases: Sequence[PhaseChange]) -> Iterator[str]:

@@ -139,6 +139,12 @@ class Comparison(Struct, frozen=True):
     base: list[str]
     new: list[str]
     devices: Annotated[list[str | None], Meta(description="Devices of base and of new.")]
+    roofs: Annotated[
+        list[dict[str, float]],
+        Meta(
+            description="Roofs in force of base and of new, measured where they are: FLOP/s by type, byte/s of dram."
+        ),
+    ]
     result: Verdicts
     phases: list[PhaseChange]
     families: list[FamilyChange]

@@ -1,9 +1,9 @@
 """A comparison as tables of text, which the terminal, Markdown and HTML show alike."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from tracekit.compare.contract import Comparison, KernelChange, Pair, PhaseChange, PlaceChange, Verdicts
+from tracekit.report.blocks import Block
 from tracekit.report.wording import brief, display_name
 from tracekit.units import digits, duration, si
 
@@ -19,21 +19,6 @@ _WORDS = {
     "insufficient": "too few steps to tell",
 }
 _HOW = {"exact": "same", "normalised": "other instance", "role": "replaced", "family": "replaced (by family)"}
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """A titled table.
-
-    Attributes:
-        title: What it shows.
-        head: Column titles.
-        rows: Cells.
-    """
-
-    title: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
 
 
 def headline(comparison: Comparison) -> str:

@@ -1,7 +1,7 @@
 """The files of a report, each written whole or not at all."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -17,16 +17,16 @@ from tracekit.tables import GAPS, KERNELS, QUALITY, STEPS, Table
 FORMATS = ("html", "md", "json", "parquet")
 
 
-def parse_formats(text: str) -> tuple[str, ...]:
-    """The formats of a `--format` option, in the order of `FORMATS`.
+def parse_formats(text: str, known: Sequence[str] = FORMATS) -> tuple[str, ...]:
+    """The formats of a `--format` option, in the order in which they are known.
 
     Raises:
         UsageError: A word is not a format.
     """
     asked = {word.strip() for word in text.split(",") if word.strip()}
-    if odd := sorted(asked - set(FORMATS)) or (["(nothing)"] if not asked else []):
-        raise UsageError(f"--format: {odd[0]} is not a format", hint=f"one or more of {','.join(FORMATS)}")
-    return tuple(word for word in FORMATS if word in asked)
+    if odd := sorted(asked - set(known)) or (["(nothing)"] if not asked else []):
+        raise UsageError(f"--format: {odd[0]} is not a format", hint=f"one or more of {','.join(known)}")
+    return tuple(word for word in known if word in asked)
 
 
 def write_report(

@@ -17,6 +17,7 @@ from tracekit.roofline.devices import (
     choose_device,
     find_devices,
     load_devices,
+    next_memory,
     other_memories,
 )
 from tracekit.roofline.matching import match_device, pick_device
@@ -33,6 +34,7 @@ __all__ = [
     "match_device",
     "mbu",
     "mfu",
+    "next_memory",
     "other_memories",
     "parse_peak",
     "parse_rate",

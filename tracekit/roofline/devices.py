@@ -20,6 +20,8 @@ DTYPES = ("fp64", "fp64_tensor", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", 
 _VENDOR_WORDS = frozenset(
     {"nvidia", "amd", "intel", "r", "tm", "corporation", "geforce", "tesla", "instinct"}
 )
+_STEP_UP = 1.2
+"""Another device's memory is worth naming where it is a fifth faster."""
 MIG = re.compile(r"\bMIG\b.*$", re.IGNORECASE)
 """The suffix of a device name that says it is a slice."""
 
@@ -261,6 +263,17 @@ def other_memories(name: str | None, table: Iterable[Device]) -> dict[str, float
         and (row.vendor, _form(row)) == (own.vendor, _form(own))
         and _wide(row) >= _wide(own)
     }
+
+
+def next_memory(name: str | None, table: Iterable[Device]) -> Device | None:
+    """The device with the least DRAM rate that is a fifth above that of the named one, of those that could stand in."""
+    table = tuple(table)
+    own = next((row.dram for row in table if row.name == name), None)
+    if own is None:
+        return None
+    faster = {other: rate for other, rate in other_memories(name, table).items() if rate >= _STEP_UP * own}
+    nearest = min(faster, key=lambda other: faster[other], default=None)
+    return next((row for row in table if row.name == nearest), None)
 
 
 def _wide(row: Device) -> float:

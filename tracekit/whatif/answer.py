@@ -1,13 +1,14 @@
 """The answer: floor, expected time, memory, and what each lever would do."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from msgspec import Struct
 
 from tracekit.errors import TracekitError
 from tracekit.tables.ceilings import Ceilings
+from tracekit.units import si
 from tracekit.whatif.efficiency import (
     COLLECTIVE_S,
     LATENCY_S,
@@ -214,13 +215,16 @@ def _memory(used: Memory, scenario: Scenario) -> MemoryUse:
     )
 
 
-def what_if(scenario: Scenario, target: Target, seen: Seen | None = None) -> WhatIf:
+def what_if(
+    scenario: Scenario, target: Target, seen: Seen | None = None, other: Target | None = None
+) -> WhatIf:
     """The whole answer, with each lever by itself.
 
     Args:
         scenario: What is asked.
         target: The device.
         seen: A captured phase to start from.
+        other: A device with faster memory, to show what that would do; None for none.
 
     Raises:
         UnsupportedError: A ceiling that is needed is not known, or the model does not divide into the ranks.
@@ -243,7 +247,7 @@ def what_if(scenario: Scenario, target: Target, seen: Seen | None = None) -> Wha
         asked,
         captured,
         None if seen is None else seen.observed.wall_s,
-        levers(scenario, target, asked, seen),
+        [*levers(scenario, target, asked, seen), *_elsewhere(scenario, asked, seen, other)],
         assumptions(scenario, target, seen),
     )
 
@@ -297,6 +301,12 @@ def levers(scenario: Scenario, target: Target, asked: Answer, seen: Seen | None)
         lambda s: replace(s, ranks=2 * s.ranks),
         "two all-reduces a layer; tokens/s of the group",
     )
+    most = asked.memory.most_requests
+    if scenario.phase == "decode" and most is not None and most > 2 * scenario.batch:
+        chosen[f"batch {most}"] = (
+            lambda s: replace(s, batch=most),
+            "as many as the memory holds, which a paged cache lets a batch reach",
+        )
     if seen is not None:
         chosen["cuda-graphs"] = (
             lambda s: replace(s, cuda_graphs=True),
@@ -316,6 +326,24 @@ def levers(scenario: Scenario, target: Target, asked: Answer, seen: Seen | None)
             Lever(shown, found.expected_s, found.floor_s, found.tokens_per_s / asked.tokens_per_s, note)
         )
     return out
+
+
+def _elsewhere(scenario: Scenario, asked: Answer, seen: Seen | None, other: Target | None) -> Iterator[Lever]:
+    """The same step on another device."""
+    if other is None:
+        return
+    try:
+        found = answer(scenario, other, seen)
+    except TracekitError:
+        return
+    rate = other.ceilings.dram.used or 0.0
+    yield Lever(
+        f"device {other.ceilings.device}",
+        found.expected_s,
+        found.floor_s,
+        found.tokens_per_s / asked.tokens_per_s,
+        f"memory of {si(rate, 'B/s')}",
+    )
 
 
 def assumptions(scenario: Scenario, target: Target, seen: Seen | None) -> list[str]:

@@ -1,17 +1,19 @@
-"""The answer on a terminal."""
+"""The answer on a terminal, as Markdown, as HTML, and as files."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
-from rich import box
-from rich.console import Group, RenderableType
-from rich.table import Table
+import msgspec
 from rich.text import Text
 
-from tracekit.report.console import console, write
+from tracekit.report.blocks import Block, as_markdown, as_page, print_blocks
+from tracekit.report.whole import write_documents
 from tracekit.units import digits, duration, percent, plain, si
 from tracekit.whatif.answer import Answer, WhatIf
 
 _S = 1e9
+FORMATS = ("html", "md", "json")
 _BOUND = {
     "compute": "arithmetic",
     "weights": "reading the weights",
@@ -22,38 +24,66 @@ _BOUND = {
 
 def print_answer(found: WhatIf) -> None:
     """Print an answer to standard output."""
-    out = console()
-    parts = list(_parts(found))
-    if out.is_terminal:
-        out.print(Group(*parts))
-        return
-    with out.capture() as held:
-        out.print(Group(*parts))
-    write("\n".join(line.rstrip() for line in held.get().splitlines()))
+    before = [Text(_heading(found), style="bold"), *(Text(line) for line in _captured(found))]
+    after = [Text(f"- {plain(line)}") for line in found.assumptions]
+    print_blocks(_blocks(found), before, after, wide=False)
 
 
-def _parts(found: WhatIf) -> Iterator[RenderableType]:
-    yield Text(f"{plain(found.model)}, {found.phase}, on {found.device or 'the given rates'}", style="bold")
+def write_answer(found: WhatIf, folder: Path, formats: Iterable[str] = FORMATS) -> None:
+    """Write `whatif.html`, `whatif.md` and `whatif.json`.
+
+    Raises:
+        CaptureError: The folder cannot be written to.
+    """
+    write_documents(folder, {f"whatif.{word}": _content(found, word) for word in formats}, "answer")
+
+
+def _content(found: WhatIf, word: str) -> bytes:
+    if word == "json":
+        return (json.dumps(msgspec.to_builtins(found), indent=2, allow_nan=False) + "\n").encode()
+    make = as_page if word == "html" else as_markdown
+    return make(
+        f"tracekit whatif: {_heading(found)}", [*_captured(found), *found.assumptions], [*_blocks(found)]
+    ).encode()
+
+
+def _heading(found: WhatIf) -> str:
+    return f"{plain(found.model)}, {found.phase}, on {found.device or 'the given rates'}"
+
+
+def _captured(found: WhatIf) -> Iterator[str]:
     if found.measured_s is not None:
-        yield Text(f"captured: {duration(found.measured_s * _S)} a step")
-    yield _figures(found)
-    if found.levers:
-        yield _levers(found)
-    yield from (Text(f"- {plain(line)}") for line in found.assumptions)
+        yield f"captured: {duration(found.measured_s * _S)} a step"
 
 
-def _figures(found: WhatIf) -> Table:
-    made = Table(box=box.SIMPLE_HEAD)
-    shown = [("asked", found.answer)] + (
-        [("as captured", found.captured)] if found.captured is not None else []
+def _blocks(found: WhatIf) -> Iterator[Block]:
+    shown = [("asked", found.answer)]
+    if found.captured is not None:
+        shown.append(("as captured", found.captured))
+    columns = [dict(_lines(answer)) for _, answer in shown]
+    yield Block(
+        "A step",
+        ("", *(title for title, _ in shown)),
+        tuple((label, *(column[label] for column in columns)) for label in columns[0]),
     )
-    made.add_column("")
-    for title, _ in shown:
-        made.add_column(title, justify="right")
-    rows = [dict(_lines(answer)) for _, answer in shown if answer is not None]
-    for label in rows[0]:
-        made.add_row(label, *(Text(row[label]) for row in rows))
-    return made
+    groups = found.answer.groups_s
+    yield Block(
+        "Expected time by group of kernels",
+        ("Group", "Time", "Share"),
+        tuple(
+            (group.replace("_", " "), duration(time * _S), percent(time / sum(groups.values())))
+            for group, time in sorted(groups.items(), key=lambda item: -item[1])
+            if time > 0
+        ),
+    )
+    yield Block(
+        "Each change by itself",
+        ("Change", "A step", "Tokens/s", "Note"),
+        tuple(
+            (lever.lever, duration(lever.expected_s * _S), f"x{digits(lever.speedup)}", lever.note)
+            for lever in sorted(found.levers, key=lambda lever: -lever.speedup)
+        ),
+    )
 
 
 def _lines(answer: Answer) -> Iterator[tuple[str, str]]:
@@ -72,12 +102,3 @@ def _lines(answer: Answer) -> Iterator[tuple[str, str]]:
     fits = {None: "memory unknown", True: "fits", False: "does not fit"}[memory.fits]
     most = "" if memory.most_requests is None else f"; at most {memory.most_requests} requests of this length"
     yield "memory", f"{si(memory.weight_bytes, 'B')} and {si(memory.kv_bytes, 'B')}: {fits}{most}"
-
-
-def _levers(found: WhatIf) -> Table:
-    made = Table(box=box.SIMPLE_HEAD, title="Each change by itself", title_justify="left")
-    for title in ("Change", "A step", "Tokens/s", "Note"):
-        made.add_column(title, overflow="fold")
-    for lever in sorted(found.levers, key=lambda lever: -lever.speedup):
-        made.add_row(lever.lever, duration(lever.expected_s * _S), f"x{digits(lever.speedup)}", lever.note)
-    return made
