@@ -23,7 +23,7 @@ def link(capture: Capture) -> Linked:
     kernels["kernel_id"] = np.arange(len(kernels), dtype=np.int64)
     kernels["rank"] = pd.Series([capture.info.rank] * len(kernels), dtype="Int32")
     linked = LINKED.check(LINKED.conform(kernels))
-    return Linked(linked, tree, tuple(_notes(linked)))
+    return Linked(linked, tree, tuple(_notes(linked, capture)))
 
 
 def is_cpu_only(capture: Capture) -> bool:
@@ -67,16 +67,21 @@ def _or_null(rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pd.arrays.Inte
     return pd.arrays.IntegerArray(rows.astype(np.int64), rows < 0)
 
 
-def _notes(kernels: pd.DataFrame) -> list[QualityNote]:
+# Where launches are to be had, by format, for captures that may lack all of them; a table of kernels is one.
+_CALLS = {
+    "nsys": "record with nsys profile --trace=cuda,nvtx",
+    "rocprof": "record with rocprofv3 --hip-trace",
+}
+_TABLES = {"nsys": "give the export, nsys export --type sqlite", "rocprof": "give the JSON or rocpd file"}
+
+
+def _notes(kernels: pd.DataFrame, capture: Capture) -> list[QualityNote]:
     unlinked = kernels["launch_ts_ns"].isna()
     if not unlinked.any():
         return []
     time = int(kernels.loc[unlinked, "dur_ns"].sum())
-    return [
-        QualityNote(
-            "unlinked",
-            int(unlinked.sum()),
-            "device events have no launch record: launched before the window, or lost",
-            time,
-        )
-    ]
+    text = "device events have no launch record: launched before the window, or lost"
+    way = (_TABLES if capture.info.schema == "csv" else _CALLS).get(capture.info.format)
+    if way is not None and capture.runtime_calls.empty:
+        text = f"device events have no launch record: the capture holds no calls of the host; {way}"
+    return [QualityNote("unlinked", int(unlinked.sum()), text, time)]

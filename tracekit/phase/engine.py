@@ -34,9 +34,24 @@ def recognise(capture: Capture, kernels: pd.DataFrame, rules: tuple[Rule, ...]) 
     return None
 
 
-def how_to_record(rules: tuple[Rule, ...], engine: str | None) -> str:
-    """What to do to have an engine annotate its steps."""
+# What a forward is wrapped in where the recorder is not torch.profiler.
+_RANGES = {
+    "nsys": "an NVTX range named prefill or decode (torch.cuda.nvtx.range_push), and record with --trace=cuda,nvtx",
+    "rocprof": "a roctx range named prefill or decode, and record with --hip-trace --marker-trace",
+}
+
+
+def how_to_record(rules: tuple[Rule, ...], engine: str | None, recorder: str = "kineto") -> str:
+    """What to do to have an engine annotate its steps.
+
+    Args:
+        rules: The rows of `data/engines`.
+        engine: The engine, where it is known.
+        recorder: Format of the capture.
+    """
     known = {rule.engine: rule.row.text("record", "") for rule in rules if rule.kind == "engine"}
+    if recorder in _RANGES and engine != "tensorrt-llm":
+        return f"wrap each forward in {_RANGES[recorder]}"
     return (
         known.get(engine)
         or "vLLM >= 0.14 and SGLang >= 0.5.12 annotate every step; elsewhere wrap each forward in record_function"

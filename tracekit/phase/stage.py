@@ -83,7 +83,10 @@ def label(kernels: pd.DataFrame, capture: Capture, linked: Linked, extra: tuple[
         labelled, resolved.found.step, context_shares(complete(resolved.table[list(COUNTS)]))
     )
     steps = steps.iloc[order].reset_index(drop=True).assign(step_id=np.arange(len(order), dtype=np.int64))
-    notes = (*resolved.quality, *_notes(labelled, resolved, how_to_record(known, engine)))
+    notes = (
+        *resolved.quality,
+        *_notes(labelled, resolved, how_to_record(known, engine, capture.info.format)),
+    )
     return Phased(labelled, STEPS.check(STEPS.conform(steps), FILLED), notes)
 
 

@@ -17,6 +17,8 @@ from tracekit.work.replay import graph_donor, lend_to_replays
 from tracekit.work.sequence import lend_from, lend_in_trace
 from tracekit.work.slope import slope_notes
 
+# Recorders that record no sizes of ops.
+_SHAPELESS = frozenset({"nsys", "rocprof"})
 # Below this share of time without work nothing is said of it.
 _QUIET = 0.1
 
@@ -78,7 +80,7 @@ def find_work(
         worked = apply_config(worked, steps, used, stored)
     kept = stored or Stored()
     notes.extend(slope_notes(worked, steps, used, kept.kv_item or kept.item))
-    notes.extend(_missing(worked, used))
+    notes.extend(_missing(worked, used, capture))
     return Worked(worked, used, tuple(notes))
 
 
@@ -89,7 +91,7 @@ def _traits(capture: Capture, donors: Sequence[tuple[Capture, Linked]]) -> Trait
     return found
 
 
-def _missing(kernels: pd.DataFrame, config: ModelConfig | None) -> list[QualityNote]:
+def _missing(kernels: pd.DataFrame, config: ModelConfig | None, capture: Capture) -> list[QualityNote]:
     """What to give where much time has no work."""
     unknown = unknown_work(kernels)
     time, total = int(kernels.loc[unknown, "dur_ns"].sum()), int(kernels["dur_ns"].sum())
@@ -100,14 +102,15 @@ def _missing(kernels: pd.DataFrame, config: ModelConfig | None) -> list[QualityN
         return [QualityNote("work_unknown", int(unknown.sum()), text, time)]
     graph = kernels["from_graph"].fillna(value=False).to_numpy(dtype=bool) & unknown
     replayed = int(kernels.loc[graph, "dur_ns"].sum())
-    ways = (
-        "record shapes"
-        if replayed < time / 2
-        else "give --donor CAPTURE (the engine's trace of graph capture)"
-    )
+    if replayed >= time / 2:
+        way = "give --donor CAPTURE (the engine's trace of graph capture)"
+    elif capture.info.format in _SHAPELESS:
+        way = "give --donor CAPTURE (a trace of torch.profiler with shapes)"
+    else:
+        way = "record shapes"
     more = "" if config is not None else ", or --model NAME|config.json"
     return [
-        QualityNote("work_unknown", int(unknown.sum()), f"kernels have no recorded sizes: {ways}{more}", time)
+        QualityNote("work_unknown", int(unknown.sum()), f"kernels have no recorded sizes: {way}{more}", time)
     ]
 
 

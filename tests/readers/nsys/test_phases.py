@@ -111,3 +111,9 @@ def test_graph_replays_of_tensorrt_llm_have_the_work_of_the_model_that_is_named(
     # Queries and keys are normed and rotated in one kernel: 7 operations an element of 40 heads of 128.
     fused = kernels[kernels["name"].astype(object) == LAYER[2]]
     assert fused["flops"].tolist() == [7 * 3 * 40 * 128] * 36
+
+
+def test_an_export_without_steps_says_how_nsys_records_them(tmp_path: Path) -> None:
+    path = NsysBuilder().launched("gemm", 100, 1_000, 1_250, 7).write(tmp_path / "plain.sqlite")
+    notes = {note["code"]: note["message"] for note in tracekit.analyze([path]).summary["quality"]}
+    assert "NVTX range named prefill or decode" in notes["no_steps"]

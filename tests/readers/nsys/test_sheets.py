@@ -72,7 +72,9 @@ def test_a_summary_adds_up_and_says_that_it_is_one() -> None:
     assert rows["dur_ns"].tolist() == [334, 333, 333, 50, 50]
     assert rows["ts_ns"].tolist() == [0, 334, 667, 1000, 1050]
     assert [(note.code, note.count, note.time_ns) for note in capture.quality] == [("summary_only", 5, 1100)]
-    assert link(capture).kernels["launch_ts_ns"].isna().all()
+    linked = link(capture)
+    assert linked.kernels["launch_ts_ns"].isna().all()
+    assert "nsys export --type sqlite" in linked.quality[0].message
 
 
 PREFILL = ":[Executor] _forward_step 1: 2 ctx reqs, 640 ctx tokens, 0 gen reqs"

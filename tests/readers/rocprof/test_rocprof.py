@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from rocprofbuilder import GPU, HOST, PRIVATE, RocprofBuilder
 
+import tracekit
 from tracekit.errors import CaptureError, FormatError
 from tracekit.link import link
 from tracekit.readers import read, read_stream
@@ -283,3 +284,16 @@ def test_a_database_of_counters_alone_says_what_to_record(tmp_path: Path) -> Non
     with pytest.raises(FormatError, match="2 counter values without the dispatches") as caught:
         read(str(path))
     assert "--kernel-trace beside --pmc" in caught.value.hint
+
+
+def test_kernels_without_any_call_say_what_records_calls(tmp_path: Path) -> None:
+    (note,) = link(parse(RocprofBuilder().kernel("gemm", 10, 20, 1).text())).quality
+    assert (note.code, note.count) == ("unlinked", 1)
+    assert "rocprofv3 --hip-trace" in note.message
+    (note,) = link(parse(KERNEL_CSV.encode())).quality
+    assert "the JSON or rocpd file" in note.message
+    path = tmp_path / "results.json"
+    path.write_bytes(RocprofBuilder().kernel("gemm", 10, 20, 1).text())
+    notes = {note["code"]: note["message"] for note in tracekit.analyze([str(path)]).summary["quality"]}
+    assert "roctx range" in notes["no_steps"]
+    assert "torch.profiler with shapes" in notes["work_unknown"]
