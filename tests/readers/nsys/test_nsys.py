@@ -223,6 +223,18 @@ def test_a_kernel_whose_name_is_lost_keeps_its_time(tmp_path: Path) -> None:
     assert parse(trace, tmp_path).device_events["name"].tolist() == ["[kernel without a name in the export]"]
 
 
+def test_the_recorders_own_overhead_is_host_time_and_no_launch(tmp_path: Path) -> None:
+    trace = decode("3.7")
+    # As nsys 2023.4 writes it: no correlation id, and a table that older and newer exporters have as well.
+    row = {"start": 20, "end": 60, "globalTid": serialised(100, 101), "returnValue": 0}
+    trace.row("PROFILER_OVERHEAD", nameId=trace.string("NVTX profiling initialization"), **row)
+    capture = parse(trace, tmp_path)
+    calls = capture.runtime_calls[["name", "ts_ns", "dur_ns"]].to_numpy().tolist()
+    assert ["NVTX profiling initialization", 20, 40] in calls
+    assert capture.info.event_counts["PROFILER_OVERHEAD"] == 1
+    assert link(capture).kernels["launch_ts_ns"].tolist() == [100]
+
+
 def test_a_kernel_without_a_demangled_name_has_the_short_one(tmp_path: Path) -> None:
     trace = NsysBuilder()
     trace.kernel("k<1>", 10, 20, 1, demangledName=999)

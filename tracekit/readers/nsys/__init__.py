@@ -64,7 +64,7 @@ def read(database: Database) -> list[Capture]:
         **device.counts(),
         **{
             name: len(rows)
-            for name, rows in zip((schema.CALLS, schema.OVERHEAD), host, strict=True)
+            for name, rows in zip((schema.CALLS, *schema.OVERHEADS), host, strict=True)
             if len(rows)
         },
         **({schema.RANGES: ranges.rows} if ranges.rows else {}),

@@ -8,7 +8,7 @@ import pyarrow as pa
 from tracekit.readers.arrow import Kept, in_order, names, nullable, values
 from tracekit.readers.database import Database, read_columns
 from tracekit.readers.nsys.processes import Processes
-from tracekit.readers.nsys.schema import CALLS, OVERHEAD, find
+from tracekit.readers.nsys.schema import CALLS, OVERHEADS, find
 from tracekit.readers.nsys.strings import Strings
 from tracekit.tables import RUNTIME_CALLS
 
@@ -26,7 +26,7 @@ def read_host(database: Database, strings: Strings, kept: Kept) -> list[pa.Table
     """
     found = [
         kept.times(read_columns(database, find(database, name), _COLUMNS), "runtime calls")
-        for name in (CALLS, OVERHEAD)
+        for name in (CALLS, *OVERHEADS)
     ]
     for table in found:
         strings.want(table, "nameId")
@@ -35,13 +35,13 @@ def read_host(database: Database, strings: Strings, kept: Kept) -> list[pa.Table
 
 def runtime_calls(tables: list[pa.Table], strings: Strings, processes: Processes) -> pd.DataFrame:
     """RUNTIME_CALLS, in order of start; overhead has no correlation, so that no kernel is joined to it."""
-    calls, overhead = tables
+    calls, *overheads = tables
     texts = {number: _API_VERSION.sub("", text) for number, text in strings.texts.items()}
     parts = [
         _rows(calls, texts, processes).assign(
             correlation=nullable(*processes.correlations(calls, "globalTid"))
         ),
-        _rows(overhead, texts, processes),
+        *(_rows(overhead, texts, processes) for overhead in overheads),
     ]
     return in_order(RUNTIME_CALLS, parts)
 
