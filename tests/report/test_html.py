@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tracekit.report import Result
+from tracekit.report import CaptureUsed, Result
 from tracekit.report.html import render_html
 from tracekit.report.html.roofline import roofline_figures
 
@@ -51,6 +51,28 @@ def test_every_section_stands_in_its_order_and_nothing_is_fetched(big_result: Ma
     )
     assert "default-src 'none'" in str(policy)
     assert "unsafe-eval" not in str(policy)
+
+
+def test_the_header_names_the_captures_and_the_folder_of_a_collected_run(make_result: Make) -> None:
+    captures = (
+        CaptureUsed("/data/run 7/timing.trace.json.gz", "timing", "-"),
+        CaptureUsed("/data/ncu.csv", "counters", "-"),
+    )
+    page = render_html(make_result([], captures=captures))
+    header = page[page.index("<header>") : page.index("<nav")]
+    assert re.findall("<code>(.*?)</code>", header) == ["run 7/timing.trace.json.gz", "ncu.csv"]
+
+
+def test_a_mark_of_no_time_far_off_does_not_squeeze_the_roofline(make_result: Make) -> None:
+    work = {"flops_source": "shape", "peak": "bf16", "dram_bytes": 1e6}
+    rows = [
+        {"name": "mm", "ts_ns": 0, "dur_ns": 1_000_000, "flops": 1e9, **work},
+        {"name": "tiny", "ts_ns": 1_000_000, "dur_ns": 1000, "flops": 1, **work},
+    ]
+    figure = next(roofline_figures(make_result(rows)))
+    points = next(layer for layer in figure.spec["layer"] if layer["mark"]["type"] == "point")
+    assert [mark["name"] for mark in points["data"]["values"]] == ["mm"]
+    assert figure.reading.endswith("1 group of the least time is not drawn.")
 
 
 def test_a_name_cannot_leave_the_place_it_is_written_to(make_result: Make) -> None:

@@ -22,7 +22,7 @@ CLASS_COLOURS = {
     "compute": "#d55e00",
     "dram": "#0072b2",
     "l2": "#2e93d1",
-    "latency": "#c07f00",
+    "latency": "#a08700",
     "communication": "#009e73",
     "copy": "#c46c9b",
     "unknown": "#888888",
@@ -32,7 +32,7 @@ PHASE_COLOURS = {
     "decode": "#0072b2",
     "mixed": "#c46c9b",
     "verify": "#009e73",
-    "draft": "#c07f00",
+    "draft": "#a08700",
     "other": "#6b6b6b",
     "unknown": "#8c8c8c",
 }

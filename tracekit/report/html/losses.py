@@ -24,7 +24,7 @@ _MEANING = {
     "roof": "at the roofs",
 }
 _CAUSES = {"sync": "synchronisation", "unknown": "cause cannot be told"}
-PART_COLOURS = ["#777777", "#009e73", "#c46c9b", "#3f9c7f", "#8c8c8c", "#c07f00", "#0072b2"]
+PART_COLOURS = ["#777777", "#009e73", "#c46c9b", "#3f9c7f", "#8c8c8c", "#a08700", "#0072b2"]
 
 
 def waterfall_figures(result: Result) -> Iterator[Figure]:

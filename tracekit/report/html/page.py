@@ -13,6 +13,7 @@ from pathlib import PurePath
 
 from markupsafe import Markup
 
+from tracekit.formats import SHAPES_TRACE, TIMING_TRACE
 from tracekit.report.html.bundle import vega
 from tracekit.report.html.environment import environment
 from tracekit.report.html.figure import CLASS_COLOURS, Figure
@@ -50,7 +51,7 @@ def render_html(result: Result) -> str:
             style=Markup(_asset("report.css")),  # noqa: S704 - as above
             data=Markup(script_json(document)),  # noqa: S704 - script_json lets no text end the element
             summary=result.overview,
-            names=[PurePath(capture.path).name for capture in result.overview.captures],
+            names=[_named(capture.path) for capture in result.overview.captures],
             figures={name: [_shown(figure) for figure in group] for name, group in figures.items()},
             counted=[phase for phase in result.overview.phases if phase.counters],
             ranks=devices,
@@ -59,6 +60,12 @@ def render_html(result: Result) -> str:
             version=_version(),
         )
     )
+
+
+def _named(path: str) -> str:
+    """A capture by its file's name, or by its folder's where every run's file is called so."""
+    file = PurePath(path)
+    return f"{file.parent.name}/{file.name}" if file.name in {TIMING_TRACE, SHAPES_TRACE} else file.name
 
 
 def _shown(figure: Figure) -> dict[str, str]:

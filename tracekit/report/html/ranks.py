@@ -18,7 +18,7 @@ PARTS = {
     "kernels": ("other kernels", "#0072b2"),
     "copies": ("copies", "#c46c9b"),
     "transfer": ("communication", "#009e73"),
-    "waiting": ("communication that waits for peers", "#c07f00"),
+    "waiting": ("communication that waits for peers", "#a08700"),
     "idle": ("idle inside steps", "#777777"),
 }
 _UNEVEN = 0.05

@@ -29,7 +29,7 @@ _LABEL_AT = 0.6
 _HEADROOM = 0.1
 _CLOSE = 4
 _NARROW = 420
-_LEAST_SHARE = 0.0005
+_LEAST_SHARE = 0.002
 
 
 def roofline_figures(result: Result) -> Iterator[Figure]:
