@@ -157,7 +157,7 @@ def test_a_capture_is_labelled_and_modelled(config: ModelConfig, least: float, t
     path.write_text(json.dumps(document_of(wide)))
     request = CollectRequest(
         tmp_path / "run", models=(str(path),), backend="transformers", device="cpu", prompt_lens=(128,),
-        kv_lens=(128,), decode_steps=4, repeats=2,
+        kv_lens=(128,), decode_steps=4, repeats=2, threads=1,
     )  # fmt: skip
     quick_collect()(request, Recorder())
     summary = tracekit.analyze([str(request.output)]).summary
