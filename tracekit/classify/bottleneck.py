@@ -57,7 +57,7 @@ def classify(kernels: pd.DataFrame, ceilings: Ceilings) -> pd.DataFrame:
         if not len(still):
             break
         still = answers.take(rule(seen), still)
-    out = kernels.copy()
+    out = kernels.copy(deep=False)
     out["bottleneck"] = coded(answers.bottleneck).set_categories([word.value for word in Bottleneck])
     out["bottleneck_confidence"] = answers.confidence
     out["bottleneck_evidence"] = coded(answers.evidence)

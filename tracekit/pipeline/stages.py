@@ -126,9 +126,5 @@ def _counted(
 
 def place_after(frame: pd.DataFrame, kernels: int, steps: int) -> pd.DataFrame:
     """The frame with its ids moved up, so that captures can be put together."""
-    out = frame.copy()
-    if "kernel_id" in out:
-        out["kernel_id"] = out["kernel_id"] + kernels
-    if "step_id" in out:
-        out["step_id"] = out["step_id"] + steps
-    return out
+    after = {"kernel_id": kernels, "step_id": steps}
+    return frame.assign(**{name: frame[name] + ids for name, ids in after.items() if ids and name in frame})

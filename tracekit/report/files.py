@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pandas as pd
@@ -51,11 +52,13 @@ def write_report(
     wanted += pictures
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name in wanted:
-            write_whole(
-                folder / name,
-                pictures.get(name) or _content(result, name, [other for other in wanted if other != name]),
-            )
+        # Encoding Parquet runs outside the interpreter: beside the texts it takes next to no time.
+        with ThreadPoolExecutor(1) as pool:
+            tables = {name: pool.submit(_parquet, result, name) for name in wanted if name in _TABLES}
+            for name in wanted:
+                content = tables[name].result() if name in tables else pictures.get(name)
+                others = [other for other in wanted if other != name]
+                write_whole(folder / name, content or _text(result, name, others).encode())
     except OSError as error:
         raise CaptureError(
             str(folder),
@@ -81,15 +84,17 @@ def _pictures(result: Result) -> dict[str, bytes]:
     return {} if picture is None else {"roofline.png": picture}
 
 
-def _content(result: Result, name: str, beside: list[str]) -> bytes:
+def _text(result: Result, name: str, beside: list[str]) -> str:
     if name == "report.html":
         from tracekit.report.html import render_html  # noqa: PLC0415 - the charts' bundle takes seconds to load
 
-        return render_html(result).encode()
+        return render_html(result)
     if name == "report.md":
-        return render_markdown(result, beside).encode()
-    if name == "summary.json":
-        return (json.dumps(result.summary, indent=2, allow_nan=False) + "\n").encode()
+        return render_markdown(result, beside)
+    return json.dumps(result.summary, indent=2, allow_nan=False) + "\n"
+
+
+def _parquet(result: Result, name: str) -> bytes:
     table, choose = _TABLES[name]
     return parquet_bytes(choose(result), table)
 

@@ -242,11 +242,12 @@ def _idle(gaps: pd.DataFrame, own_steps: pd.DataFrame) -> dict[str, int]:
 def _confidence(part: pd.DataFrame) -> dict[str, float]:
     own = part["own_ns"].where(part["own_ns"] > 0).astype("float64")
     frame = pd.DataFrame({"own": own, "sure": own * part["bottleneck_confidence"].astype("float64")})
-    sums = frame.groupby(part["bottleneck"].astype(object)).sum(min_count=1).dropna()
-    return {str(word): float(value) for word, value in (sums["sure"] / sums["own"]).items()}
+    sums = frame.groupby(part["bottleneck"], observed=True).sum(min_count=1).dropna()
+    return {str(word): float(value) for word, value in sorted((sums["sure"] / sums["own"]).items())}
 
 
 def _families(rows: pd.DataFrame, whole: int) -> Iterator[FamilyRow]:
+    rows = rows[["family", "phase", "own_ns", "flops", "dram_bytes", "bottleneck"]]
     groups = rows.groupby(["family", "phase"], observed=True)
     order = groups["own_ns"].sum().sort_values(ascending=False, kind="stable").index
     members = groups.indices

@@ -12,7 +12,7 @@ import pandas as pd
 
 from tracekit.tables.ceilings import Ceilings
 from tracekit.tables.columns import column
-from tracekit.tables.text import matches
+from tracekit.tables.text import mapped, matches
 
 Floats = npt.NDArray[np.float64]
 
@@ -30,7 +30,7 @@ def roof_per_kernel(kernels: pd.DataFrame, ceilings: Ceilings) -> Floats:
     if "peak" not in kernels:
         return np.full(len(kernels), np.nan, dtype=np.float64)
     known = {word: roof.used for word, roof in ceilings.peaks.items() if roof.used is not None}
-    return np.asarray(kernels["peak"].astype(object).map(known), dtype=np.float64)
+    return np.asarray(mapped(kernels["peak"], known.get), dtype=np.float64)
 
 
 def compute_ns(kernels: pd.DataFrame, ceilings: Ceilings) -> Floats:
@@ -66,7 +66,7 @@ def apply_roofs(kernels: pd.DataFrame, ceilings: Ceilings) -> pd.DataFrame:
         excess_ns: dur - bound; negative where a model or a roof is wrong.
         s_compute, s_dram (internal): shares of the compute and DRAM roofs reached, counters first.
     """
-    out = kernels.copy()
+    out = kernels.copy(deep=False)
     dur = column(out, "dur_ns")
     dur = np.where(dur > 0, dur, np.nan)
     flops, moved = column(out, "flops"), column(out, "dram_bytes")

@@ -95,7 +95,7 @@ class Table:
                 data[column.name] = frame[column.name]
             else:
                 data[column.name] = frame[column.name].astype(dtype)  # type: ignore[call-overload]
-        return pd.DataFrame(data, index=frame.index)
+        return pd.DataFrame(data, index=frame.index, copy=False)
 
     def check(self, frame: pd.DataFrame, only: Iterable[str] | None = None) -> pd.DataFrame:
         """The frame itself, if it keeps the contract.

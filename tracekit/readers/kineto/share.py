@@ -6,6 +6,7 @@ than decoding (damage, events that pair across batches), the file is read again 
 changes what is read.
 """
 
+import gc
 import pickle
 import sys
 from typing import cast
@@ -74,6 +75,7 @@ class _Told:
 
 def main() -> None:
     """The second process: read the file named on the command line, write what was gathered to standard output."""
+    gc.disable()
     document = Document(open_stream(sys.argv[1]), Turns(int(sys.argv[2]), last=False))
     document.open()
     try:
