@@ -105,6 +105,19 @@ def test_without_an_op_or_a_model_work_is_unknown() -> None:
     assert listed(work.flops_source) == [None, None]
 
 
+def test_sizes_without_types_give_the_operations_of_a_product_alone() -> None:
+    # As NVTX ranges of PyTorch give them; the kernel's name tells the type.
+    calls: list[Call] = [(MM[0], MM[1]), ("aten::add", [[64, 16], [64, 16]])]
+    rows: list[Row] = [(0, 5, "kernel"), (1, 5, "kernel")]
+    named = pd.Categorical(["bf16", None])
+    work = run(rows, [-1, -1], calls, family=["gemm", "eltwise"], name_dtype=named)
+    assert listed(work.flops) == [MM_FLOPS, None]
+    assert listed(work.dram_bytes) == [None, None]
+    assert listed(work.peak) == ["bf16", None]
+    bad = run([(0, 5, "kernel")], [-1], [(MM[0], "no sizes")])
+    assert listed(bad.flops) == [None]
+
+
 def test_damaged_sizes_leave_work_unknown() -> None:
     assert listed(run([(0, 100, "kernel")], [-1], [("aten::mm", "hostile", ["float"])]).flops) == [None]
 

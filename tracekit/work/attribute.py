@@ -310,6 +310,9 @@ def name_types(columns: Columns, kernels: pd.DataFrame) -> None:
     named = kernels["name_dtype"].astype(object).to_numpy()
     said = ~pd.isna(named) & (named != "int4")
     matrix = pd.Series(columns.peak).isin(_MATRIX_PEAKS).to_numpy()
+    # Operations without a type are those of a product whose sizes alone were recorded.
+    untyped = pd.isna(columns.peak) & pd.isna(columns.dtype) & (columns.flops > 0)
+    matrix = matrix | untyped
     unknown = pd.isna(columns.peak) & pd.isna(columns.dtype) & np.isnan(columns.flops)
     columns.peak[said & matrix] = named[said & matrix]
     columns.dtype[said & (matrix | unknown)] = named[said & (matrix | unknown)]

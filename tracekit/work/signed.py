@@ -1,17 +1,23 @@
 """Each distinct signature evaluated once."""
 
+import json
 import math
 from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from tracekit.work.dtypes import CPP_TYPES, FLOATS, element_size
-from tracekit.work.registered import OpKind, OpWork, find
+from tracekit.work.registered import OpKind, OpWork, Registered, find
 from tracekit.work.signature import OpCall, parse_call
 
 _KINDS = list(OpKind)
+# Products whose operations do not depend on how an element is stored.
+_UNTYPED = frozenset(
+    {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::linear", "aten::matmul"}
+)
 # Where cache-writing ops have their key cache.
 _CACHE_AT = {
     "_C_cache_ops::reshape_and_cache": 2,
@@ -58,6 +64,10 @@ def evaluate_signatures(signatures: pd.DataFrame) -> Signed:
             continue
         kind[row] = _KINDS.index(entry.kind)
         call = parse_call(str(op), *texts)
+        if str(op) in _UNTYPED and not isinstance(texts[1], str) and isinstance(texts[0], str):
+            work.append(_operations_alone(str(op), texts[0], entry))
+            unmodelled += work[-1] is None
+            continue
         if call is not None and "TensorList" in call.types:
             call = replace(call, list_type=narrowest)
         if call is None and entry.kind is OpKind.VIEW:
@@ -68,6 +78,20 @@ def evaluate_signatures(signatures: pd.DataFrame) -> Signed:
         items |= _cache_items(call)
         work.append(result)
     return Signed(kind, work, unreadable, unmodelled, items.pop() if len(items) == 1 else None)
+
+
+def _operations_alone(op: str, dims: str, entry: Registered) -> OpWork | None:
+    """The operations of a product whose types were not recorded, as in NVTX ranges: sizes alone tell them."""
+    sizes = parse_call(op, dims, json.dumps(["float"] * _arguments(dims)))
+    result = None if sizes is None else _sane(entry.function(sizes))
+    return None if result is None else OpWork(result.flops, None, None, None)
+
+
+def _arguments(dims: str) -> int:
+    try:
+        return len(msgspec.json.decode(dims, type=list[object]))
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return 0
 
 
 def _narrowest_float(types: list[object]) -> str | None:
