@@ -225,10 +225,25 @@ def test_a_helper_is_for_large_files_of_their_own_and_machines_with_a_core_to_sp
     monkeypatch.setattr(helpers, "_cores", lambda: 2)
     assert helper_for(trace_file, 1 << 20, gzipped=False) is None
     assert helper_for(None, 1 << 40, gzipped=False) is None
+    with monkeypatch.context() as inside:
+        inside.setattr("sys.executable", "/usr/bin/uwsgi")
+        assert helper_for(trace_file, 1 << 40, gzipped=False) is None
     large = helper_for(trace_file, 1 << 22, gzipped=True)
     assert large is not None
     large.close()
     assert large.gave_up
+
+
+def test_a_second_process_imports_nothing_from_the_folder_of_the_traces(
+    shared: Callable[[], None], trace_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gc.py").write_text("")
+    (tmp_path / "numpy.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    monkeypatch.chdir(tmp_path)
+    shared()
+    with started_ahead([str(trace_file)]):
+        read_all(str(trace_file), keep_frame=NO_FRAMES)
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_trace_is_read_ahead_and_let_go_where_nobody_asks(

@@ -41,7 +41,8 @@ class Helper:
         self._pipe = number_batches()
         self.turns = Turns(self._pipe, last=True)
         self._process = subprocess.Popen(  # noqa: S603 - this interpreter, on a file that the user named
-            [sys.executable, "-c", _MAIN, str(path), str(self._pipe)],
+            # -P: nothing is imported from the current folder, where traces lie.
+            [sys.executable, "-P", "-c", _MAIN, str(path), str(self._pipe)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -131,6 +132,9 @@ def helper_for(path: Path | None, size: int, *, gzipped: bool) -> Helper | None:
         gzipped: Whether it is compressed.
     """
     if path is None or os.name != "posix" or _cores() < 2:  # noqa: PLR2004 - one each
+        return None
+    if "python" not in Path(sys.executable or "").name:
+        # Inside another program, which its own name would start once more.
         return None
     if path in _ahead:
         return _ahead.pop(path)
