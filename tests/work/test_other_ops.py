@@ -136,6 +136,7 @@ CASES = [
     ("trtllm::fused_moe bf16[1,64] int32[1,2] fp32[1,2] bf16[8,64,64] bf16[8,32,64]", None, None),
     # R routed rows are expected to touch E(1 - (1 - 1/E)^R) of E experts.
     ("aten::_grouped_mm bf16[96,64] bf16[4,64,32] int32[4]", 2 * 96 * 64 * 32, (6144 + 3072) * 2 + 4 * (1 - 0.75**96) * 4096),
+    ("aten::_scaled_grouped_mm fp8[1,64] fp8[4,64,32] fp32[1] fp32[4,32] int32[4]", 2 * 64 * 32, 64 + 4 + 2048 + 128 + 64),
     ("aten::_grouped_mm bf16[1,64] bf16[4,64,32] int32[4]", 2 * 64 * 32, (64 + 2048 + 32) * 2),
     # Two rows touch 4·(1 - (3/4)²) = 1.75 of four; fp8 experts, and scales of rows and of the touched experts.
     ("_C::cutlass_moe_mm bf16[2,32] fp8[2,64] fp8[4,64,32] fp32[2,1] fp32[4,1]", 2 * 2 * 64 * 32, 128 + 8 + 1.75 * (2048 + 4) + 128),

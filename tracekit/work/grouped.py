@@ -39,8 +39,16 @@ def grouped_mm(call: OpCall) -> OpWork | None:
         return None
     flops, out, read = sizes
     item = max(2, x.item)
-    weights = w.bytes * read
-    return OpWork(flops, float(x.bytes + weights + out * item), x.dtype, x.dtype, weight_bytes=float(weights))
+    x_scales, w_scales = (_scales(call, at) for at in (2, 3))
+    weights = (w.bytes + w_scales) * read
+    traffic = x.bytes + x_scales + weights + out * item
+    return OpWork(flops, float(traffic), x.dtype, x.dtype, weight_bytes=float(weights))
+
+
+def _scales(call: OpCall, at: int) -> int:
+    """Bytes of the scales of `aten::_scaled_grouped_mm`; 0 for the other forms."""
+    scale = call.tensor(at) if call.name == "aten::_scaled_grouped_mm" else None
+    return 0 if scale is None else scale.bytes
 
 
 def _grouped_sizes(x: tuple[int, ...], w: tuple[int, ...], groups: int) -> tuple[float, int, float] | None:

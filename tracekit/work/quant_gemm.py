@@ -9,7 +9,7 @@ from tracekit.work.signature import OpCall, Tensor
 _MATRIX = 2
 
 
-@model("aten::_scaled_mm", "aten::_scaled_mm_v2", "trtllm::cublas_scaled_mm", kind=OpKind.GEMM)
+@model("aten::_scaled_mm", "trtllm::cublas_scaled_mm", kind=OpKind.GEMM)
 def scaled_mm(call: OpCall) -> OpWork | None:
     """`aten::_scaled_mm(a[M, K], b[K, N], scale_a, scale_b, bias, scale_result, out_dtype)`: F = 2MNK at the operands' peak.
 
@@ -23,6 +23,35 @@ def scaled_mm(call: OpCall) -> OpWork | None:
     out = element_size(scalar_type(call.integer(6)) or scalar_type(call.integer(5)) or "bf16")
     extras = [call.tensor(index) for index in (2, 3, 4)]
     return _quantised(a, b, a.shape[0], b.shape[1], a.shape[1] * (2 if a.dtype == "fp4" else 1), out, extras)
+
+
+# ScalingType of a block scale of 16 or 32 elements, a byte each; the other recipes have scales of four.
+_BYTE_RECIPES = frozenset({2, 3})
+
+
+@model("aten::_scaled_mm_v2", kind=OpKind.GEMM)
+def scaled_mm_v2(call: OpCall) -> OpWork | None:
+    """`aten::_scaled_mm_v2(a[M, K], b[K, N], scales_a, recipes_a, swizzles_a, scales_b, recipes_b, swizzles_b, bias, out_dtype, ...)`: as `_scaled_mm`.
+
+    Scales are lists of tensors, whose type is not recorded: a byte each in recipes of blocks of 16 and 32, else 4 B.
+    """
+    operands = _operands(call)
+    if operands is None:
+        return None
+    a, b = operands
+    out = element_size(scalar_type(call.integer(9)) or "bf16")
+    k = a.shape[1] * (2 if a.dtype == "fp4" else 1)
+    work = _quantised(a, b, a.shape[0], b.shape[1], k, out, [call.tensor(8)])
+    scales = sum(_scale_bytes(call, at) for at in (2, 5))
+    return OpWork(
+        work.flops, (work.dram_bytes or 0.0) + scales, a.dtype, a.dtype, weight_bytes=work.weight_bytes
+    )
+
+
+def _scale_bytes(call: OpCall, at: int) -> float:
+    recipes = call.integers(at + 1) or ()
+    item = 1 if recipes and recipes[0] in _BYTE_RECIPES else 4
+    return float(item * sum(math.prod(shape) for shape in call.shapes(at)))
 
 
 def _quantised(

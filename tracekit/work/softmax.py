@@ -12,6 +12,7 @@ PER_ELEMENT = 5.0
     "aten::_log_softmax",
     "aten::log_softmax",
     "aten::_safe_softmax",
+    "aten::_masked_softmax",
     "aten::special_softmax",
     kind=OpKind.SOFTMAX,
 )
