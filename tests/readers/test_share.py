@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from tracebuilder import TraceBuilder
 
+from tracekit.pipeline import Options, analyze
 from tracekit.readers import read_all
 from tracekit.readers.kineto import helper as helpers
 from tracekit.readers.kineto.document import Document
@@ -268,3 +269,16 @@ def test_a_helper_that_was_started_ahead_is_the_one_used(
         assert helper_for(trace_file, 1, gzipped=False) is started
         assert not helpers._ahead
     started.close()
+
+
+def test_a_helper_is_let_go_where_the_capture_is_kept(
+    shared: Callable[[], None], trace_file: Path, tmp_path: Path
+) -> None:
+    shared()
+    options = Options(cache=tmp_path / "kept")
+    first = analyze([str(trace_file)], options)
+    with started_ahead([str(trace_file)]):
+        (helper,) = helpers._ahead.values()
+        again = analyze([str(trace_file)], options)
+        assert helper.gave_up
+    assert len(again.kernels) == len(first.kernels) > 0

@@ -11,6 +11,7 @@ from tracekit.link import borrow_signatures
 from tracekit.phase import place_of_file, wanted_frames
 from tracekit.pipeline.options import Options
 from tracekit.readers import cache, read_counters, read_source
+from tracekit.readers.kineto.helper import let_go
 from tracekit.readers.discover import Source, discover
 from tracekit.registry import rows
 from tracekit.tables import Capture, Role
@@ -84,6 +85,7 @@ def _read(source: Source, options: Options, role: Role | None) -> list[Capture]:
     key = cache.key_of(source.path, repr([row.values for row in rows("engines", options.data)]))
     kept = cache.load(options.cache, key, source.path)
     if kept is not None:
+        let_go(Path(source.path))
         return kept
     captures = read_source(source, keep_frame=wanted, progress=options.progress)
     cache.store(options.cache, key, captures)

@@ -108,8 +108,14 @@ def started_ahead(paths: Sequence[str]) -> Iterator[None]:
     try:
         yield
     finally:
-        while _ahead:
-            _ahead.popitem()[1].close()
+        for path in list(_ahead):
+            let_go(path)
+
+
+def let_go(path: Path) -> None:
+    """End the helper that was started for a file, where there is one: its tables are there already."""
+    if (helper := _ahead.pop(path, None)) is not None:
+        helper.close()
 
 
 def _helper_ahead(path: Path) -> Helper | None:
