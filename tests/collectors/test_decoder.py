@@ -1,5 +1,7 @@
 """The decoder computes what a decoder computes, in each of its forms."""
 
+import os
+import shutil
 from dataclasses import replace
 from typing import Any
 
@@ -26,18 +28,20 @@ MODELS = {
 }
 
 
-def decoder(config: ModelConfig, attention: str = "sdpa") -> Any:
+def decoder(config: ModelConfig, attention: str = "sdpa", dtype: Any = torch.float64) -> Any:
     from collectors.decoder import initialised  # noqa: PLC0415 - needs torch, which may be absent
 
     generator = torch.Generator().manual_seed(1)
-    return initialised(config, attention=attention, dtype=torch.float64, positions=32, generator=generator)
+    return initialised(config, attention=attention, dtype=dtype, positions=32, generator=generator)
 
 
-def logits(model: Any, config: ModelConfig, tokens: Any, lengths: list[int]) -> Any:
+def logits(
+    model: Any, config: ModelConfig, tokens: Any, lengths: list[int], dtype: Any = torch.float64
+) -> Any:
     """The last step's logits, where the tokens of two requests are run in pieces of the given lengths."""
     from collectors.decoder import Group, StepInput, allocate  # noqa: PLC0415 - as above
 
-    caches = allocate(config, 2, 32, torch.float64, torch.Generator().manual_seed(2))
+    caches = allocate(config, 2, 32, dtype, torch.Generator().manual_seed(2))
     past, seen = 0, []
     hook = model.norm.register_forward_hook(lambda _module, _args, out: seen.append(out))
     with torch.inference_mode():
@@ -66,6 +70,31 @@ def test_eager_attention_equals_the_fused_one(name: str) -> None:
     tokens = torch.randint(64, (2, 9), generator=torch.Generator().manual_seed(3))
     fused, eager = (logits(decoder(config, kind), config, tokens, [7, 1, 1]) for kind in ("sdpa", "eager"))
     torch.testing.assert_close(eager, fused)
+
+
+@pytest.mark.parametrize("name", ["grouped", "window", "latent"])
+def test_the_flash_kernel_equals_what_pytorch_chooses(name: str) -> None:
+    config = MODELS[name]
+    tokens = torch.randint(64, (2, 9), generator=torch.Generator().manual_seed(3))
+    chosen, flash = (logits(decoder(config, kind), config, tokens, [7, 1, 1]) for kind in ("sdpa", "flash"))
+    torch.testing.assert_close(flash, chosen)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    shutil.which("g++") is None or not os.environ.get("TRACEKIT_SLOW"),
+    reason="flex_attention is compiled: a C++ compiler, and minutes where cores are shared: set TRACEKIT_SLOW=1",
+)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")  # TorchInductor's own imports
+def test_flex_attention_equals_what_pytorch_chooses() -> None:
+    # A window shorter than the prompt, grouped heads, a second piece behind cached tokens, then single tokens.
+    config = MODELS["window"]
+    tokens = torch.randint(64, (2, 16), generator=torch.Generator().manual_seed(3))
+    chosen, flex = (
+        logits(decoder(config, kind, torch.float32), config, tokens, [9, 5, 1, 1], torch.float32)
+        for kind in ("sdpa", "flex")
+    )
+    torch.testing.assert_close(flex, chosen, atol=1e-4, rtol=1e-4)
 
 
 def test_a_window_changes_the_result_only_beyond_its_length() -> None:
