@@ -323,3 +323,13 @@ def test_the_self_time_of_an_op_that_works_through_others_is_latency() -> None:
     assert "through other ops" in row["bottleneck_evidence"]
     # A kernel of which the model says nothing useful is another matter.
     assert says(one(0.0, 0.0))[0] == "unknown"
+
+
+@pytest.mark.parametrize("share", [1.01, 1.5])
+def test_nothing_above_a_roof_goes_unflagged(share: float) -> None:
+    # A working set of 200 MB is in no cache: the class stands a little above the roof, and is doubted far above it.
+    row = one(0.05, share, us=100)
+    assert row["bottleneck"] == "dram"
+    assert row["flags"] == ("above_roof" if share < 1.08 else "roof_or_model_wrong")
+    assert says(one(0.05, 1.5, us=10, weight_bytes=0.0)) == ("l2", 0.6)
+    assert one(0.05, 1.5, us=10, weight_bytes=0.0)["flags"] == "above_roof"

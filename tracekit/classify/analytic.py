@@ -61,7 +61,7 @@ def collectives(s: Signals) -> Verdict:
 def l2_resident(s: Signals) -> Verdict:
     """More than the DRAM roof with a working set that fits the L2: the bytes never came from DRAM."""
     where = (s.dram > ABOVE) & ~s.is_compute & ~s.dram_hw & (s.working_set < _L2_RESIDENT * s.l2)
-    return Verdict(where, Bottleneck.L2, 0.6, shares(s, "; the working set fits the cache"))
+    return Verdict(where, Bottleneck.L2, 0.6, shares(s, "; the working set fits the cache"), "above_roof")
 
 
 def above_roof(s: Signals) -> Verdict:
@@ -223,6 +223,7 @@ def _maybe_cached(s: Signals) -> Bools:
 
 def _marks(s: Signals) -> np.ndarray:
     balanced = (np.fmin(s.compute, s.dram) >= LIKELY) & (np.abs(s.compute - s.dram) <= 0.1)  # noqa: PLR2004 - ten points
-    return np.where(balanced, "balanced", np.where(_maybe_cached(s), "l2_resident_possible", "")).astype(
-        object
-    )
+    # Above the roof by less than the models' and data sheets' tolerance: the class stands, and it is said.
+    above = np.fmax(s.of_roof, s.dram) > 1
+    plain = np.where(balanced, "balanced", np.where(above, "above_roof", ""))
+    return np.where(~balanced & _maybe_cached(s), "l2_resident_possible", plain).astype(object)
