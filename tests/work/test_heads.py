@@ -39,6 +39,10 @@ CASES = [
     ("vllm::rocm_aiter_mla_decode_fwd bf16[4,128,576] bf16[99,1,1,576] bf16[4,128,512] int32[5] =1 int32[5] int32[9]", LATENT),
     ("_C::mla_decode_kvcache bf16[4,128,512] bf16[4,128,576] bf16[99,16,576] =0.1 int32[4,9] int32[4]", LATENT),
     ("aiter::mla_prefill_asm_fwd bf16[4,128,576] bf16[99,1,1,576] int32[5] int32[5] int32[9] int32[4] =1 =0.1 fp32[4,2,128,512] fp32[4,2,128,1]", LATENT),
+    # SGLang on a CPU: plain heads, and a latent of which the values are a part.
+    ("sgl_kernel::decode_attention_cpu bf16[4,32,128] bf16[999,8,128] bf16[999,8,128] bf16[4,32,128]", Heads(32, 8, 128, 128, 2, 2.0)),
+    ("sgl_kernel::decode_attention_cpu bf16[4,128,576] bf16[999,1,576] bf16[999,1,512] bf16[4,128,512]", LATENT),
+    ("sgl_kernel::extend_attention_cpu bf16[4,32,128] bf16[4,8,128] bf16[4,8,128] bf16[4,32,128] fp8[999,8,128] fp8[999,8,128]", Heads(32, 8, 128, 128, 2, 1.0)),
     # FlashAttention 3 takes the latent as values and as a second part of the queries.
     ("sgl_kernel::fwd bf16[4,128,64] bf16[99,64,1,64] bf16[99,64,1,512] - - bf16[4,128,512]", LATENT),
 ]  # fmt: skip

@@ -62,6 +62,8 @@ def addmm(call: OpCall) -> OpWork | None:
     "vllm::rocm_unquantized_gemm_impl",
     "vllm::unquantized_gemm",
     "vllm::cpu_unquantized_gemm",
+    "sgl_kernel::weight_packed_linear",
+    "_C::weight_packed_linear",
     kind=OpKind.GEMM,
 )
 def linear(call: OpCall) -> OpWork | None:
@@ -127,6 +129,17 @@ def _batched(a: Tensor | None, b: Tensor | None, bias: Tensor | None = None) -> 
 def bmm(call: OpCall) -> OpWork | None:
     """`aten::bmm(a[G, M, K], b[G, K, N])`: F = 2GMNK, Q = G(MK + KN + MN); a batch of stride 0 is stored once."""
     return _batched(call.tensor(0), call.tensor(1))
+
+
+@model("sgl_kernel::bmm_cpu", kind=OpKind.GEMM)
+def bmm_out(call: OpCall) -> OpWork | None:
+    """`sgl_kernel::bmm_cpu(out[G, M, N], a[G, M, K], b, ...)`: as bmm, the second matrix in either order, as it may be packed."""
+    out, a, b = (call.tensor(index) for index in range(3))
+    if out is None or a is None or b is None or {len(out.shape), len(a.shape), len(b.shape)} != {3}:
+        return None
+    if out.shape[:2] != a.shape[:2] or b.numel != out.shape[0] * out.shape[2] * a.shape[2]:
+        return None
+    return product(a, b, out.numel, a.shape[2], weight=False)
 
 
 @model("aten::baddbmm", "aten::baddbmm_", kind=OpKind.GEMM)

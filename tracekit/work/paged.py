@@ -154,6 +154,25 @@ def cpu_attention(call: OpCall) -> OpWork | None:
     return _from_heads(q, Heads(q.shape[1], k.shape[1], q.shape[2], q.shape[2], q.item, float(k.item)))
 
 
+@model("sgl_kernel::decode_attention_cpu", kind=OpKind.ATTENTION)
+def sgl_decode_cpu(call: OpCall) -> OpWork | None:
+    """`sgl_kernel::decode_attention_cpu(q[B, h, d], k_cache[slots, hkv, d], v_cache[slots, hkv, dv], ...)`: with one head of wider keys it is absorbed MLA, whose values are part of its keys."""
+    q, k, v = (call.tensor(index) for index in range(3))
+    if q is None or k is None or v is None or {len(q.shape), len(k.shape), len(v.shape)} != {_RAGGED}:
+        return None
+    shared = k.shape[2] if k.shape[1] == 1 and v.shape[2] < k.shape[2] else None
+    return _from_heads(q, replace(heads_of(q, k, v, float(k.item)), cached=shared))
+
+
+@model("sgl_kernel::extend_attention_cpu", kind=OpKind.ATTENTION)
+def sgl_extend_cpu(call: OpCall) -> OpWork | None:
+    """`sgl_kernel::extend_attention_cpu(q[T, h, d], k[T, hkv, d], v, out, k_cache, v_cache, ...)`: new tokens over new and cached keys."""
+    q, k, v, cache = (call.tensor(index) for index in (0, 1, 2, 4))
+    if q is None or k is None or v is None or {len(q.shape), len(k.shape), len(v.shape)} != {_RAGGED}:
+        return None
+    return _from_heads(q, heads_of(q, k, v, None if cache is None else float(cache.item)))
+
+
 @model(
     "_C::paged_attention_v1",
     "_C::paged_attention_v2",
