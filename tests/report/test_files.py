@@ -52,6 +52,22 @@ def test_an_unknown_format_is_wrong_usage(text: str) -> None:
         parse_formats(text)
 
 
+def test_markdown_is_short_however_much_there_is_to_say(big_result: Make, make_result: Make) -> None:
+    words = ("prefill", "decode", "mixed", "verify", "draft", "other", "unknown")
+    counted = {"dram_bytes": 1e6, "dram_bytes_hw": 2e6, "hw_status": "measured"}
+    rows = [
+        {"name": f"kernel {at}", "ts_ns": 10 * at, "dur_ns": 10, "phase": words[at % len(words)], **counted}
+        for at in range(100)
+    ]
+    quality = [{"code": f"code_{at}", "count": 1, "message": "m\n" * 200} for at in range(30)]
+    found = big_result(steps=1).findings * 10
+    result = make_result(rows, quality=quality, findings=found)
+    text = render_markdown(result, ("roofline.png", "report.html", "summary.json"))
+    assert len(result.overview.phases) == len(words)
+    assert text.count("re-read factor 2.00") == len(words)
+    assert len(text.splitlines()) <= MAX_LINES
+
+
 def test_markdown_is_short_and_tells_the_story(big_result: Make) -> None:
     text = render_markdown(big_result(), ("report.html",))
     assert len(text.splitlines()) <= MAX_LINES

@@ -12,7 +12,9 @@ import pytest
 
 from tracekit.report import CaptureUsed, Result
 from tracekit.report.html import render_html
+from tracekit.report.html.method import defaults
 from tracekit.report.html.roofline import roofline_figures
+from tracekit.tables.ceilings import Ceilings, Roof
 
 Make = Callable[..., Result]
 BREAKOUT = "</script><img src=x onerror=document.title='owned'>"
@@ -73,6 +75,15 @@ def test_a_mark_of_no_time_far_off_does_not_squeeze_the_roofline(make_result: Ma
     points = next(layer for layer in figure.spec["layer"] if layer["mark"]["type"] == "point")
     assert [mark["name"] for mark in points["data"]["values"]] == ["mm"]
     assert figure.reading.endswith("1 group of the least time is not drawn.")
+
+
+def test_every_default_in_force_is_said_with_its_value() -> None:
+    said = dict(defaults(Ceilings(peaks={"bf16": Roof(spec=1e15, reach=0.7)}, dram=Roof(measured=1e12))))
+    assert said["bound by a roof"].startswith("from 80.0 % of it, likely from 60.0 %; below 30.0 % latency")
+    # A measured roof is reached by what measured it.
+    assert said["achievable roof"] == "share of the data sheet's that good kernels reach: bf16 70.0 % (usual)"
+    assert said["an op's own cost on a CPU"] == "10.0 us, where it was not measured"
+    assert "time of an empty kernel or op" in dict(defaults(Ceilings(launch_floor_ns=2000.0)))
 
 
 def test_a_name_cannot_leave_the_place_it_is_written_to(make_result: Make) -> None:

@@ -33,7 +33,7 @@ STATUS_SAID = {
 }
 _IDLE_MATTERS, _MOSTLY_IDLE = 0.2, 0.5
 _DOMINANT = 0.5
-_LEAST_KNOWN = 0.05
+LEAST_KNOWN = 0.05
 _NEARLY_ALL = 0.95
 _LONGEST_READ = 1000
 _OPENED_BY = {")": "(", ">": "<"}
@@ -169,7 +169,7 @@ def coverage_line(summary: Summary) -> str:
 
 def has_rates(phase: PhaseRow) -> bool:
     """Whether so much of a phase's work is known that its rates say something of the phase."""
-    return phase.work_known >= _LEAST_KNOWN
+    return phase.work_known >= LEAST_KNOWN
 
 
 def display_name(name: str, width: int) -> str:

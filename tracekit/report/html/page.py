@@ -18,7 +18,7 @@ from tracekit.report.html.bundle import vega
 from tracekit.report.html.environment import environment
 from tracekit.report.html.figure import CLASS_COLOURS, Figure
 from tracekit.report.html.losses import family_figures, waterfall_figures
-from tracekit.report.html.method import FORMULAS
+from tracekit.report.html.method import FORMULAS, defaults
 from tracekit.report.html.payload import kernel_table, script_json
 from tracekit.report.html.ranks import rank_figures, ranks
 from tracekit.report.html.roofline import roofline_figures
@@ -56,6 +56,7 @@ def render_html(result: Result) -> str:
             counted=[phase for phase in result.overview.phases if phase.counters],
             ranks=devices,
             formulas=FORMULAS,
+            defaults=list(defaults(result.ceilings)),
             classes=CLASS_COLOURS,
             version=_version(),
         )
