@@ -81,6 +81,14 @@ PREFILL = ":[Executor] _forward_step 1: 2 ctx reqs, 640 ctx tokens, 0 gen reqs"
 DECODE = ":[Executor] _forward_step 2: 0 ctx reqs, 0 ctx tokens, 3 gen reqs"
 
 
+def test_a_summary_by_size_keeps_grids_and_blocks() -> None:
+    sized = SUMMARY.replace(",Name", ",GridXYZ,BlockXYZ,Name")
+    sized = sized.replace(",gemm", ",   1   40    3, 128    1    1,gemm").replace(",relu", ",?,256 1 1,relu")
+    rows = parse(sized).device_events
+    assert rows["grid"].astype(object).fillna("-").tolist() == ["1,40,3"] * 3 + ["-"] * 2
+    assert rows["block"].tolist() == ["128,1,1"] * 3 + ["256,1,1"] * 2
+
+
 def test_a_summary_by_range_counts_each_kernel_once_in_the_step_around_it() -> None:
     capture = parse(
         by_range(

@@ -20,6 +20,7 @@ from tracekit.readers.arrow import (
     names,
     nullable,
     small,
+    text_column,
     triples,
     values,
     whole,
@@ -47,6 +48,8 @@ _DIRECTIONS = {
     "Peer-to-Peer": "PtoP",
 }
 _EXTENTS = ("GrdX", "GrdY", "GrdZ", "BlkX", "BlkY", "BlkZ")
+# Columns of summaries that tell launches apart by size; releases to 2022 have them in every summary of kernels.
+_BY_SIZE = {"grid": "GridXYZ", "block": "BlockXYZ"}
 _MEGA = 1_000_000
 # A summary of more kernels than this is not laid out.
 _MOST_KERNELS = 5_000_000
@@ -210,9 +213,19 @@ def _add_summary(label: str, trace: Trace, columns: dict[str, list[str]]) -> Non
     frame = pd.DataFrame({"ts_ns": starts, "dur_ns": lengths})
     frame["kind"] = pd.Categorical([str(Kind.KERNEL)] * len(frame))
     frame["name"] = names(np.repeat(row, count), dict(enumerate(columns["Name"])), "")
+    for extent, column in _BY_SIZE.items():
+        if column in columns:
+            texts = [_extents(text) for text in columns[column]]
+            frame[extent] = text_column(np.repeat(row, count), texts)
     trace.events.append(frame)
     trace.laid += len(frame)
     trace.at_ns += int(lengths.sum())
+
+
+def _extents(text: str) -> str | None:
+    """`   1   40    3` as `1,40,3`; None where it is no three numbers."""
+    parts = text.split()
+    return ",".join(parts) if len(parts) == len("xyz") and all(part.isdecimal() for part in parts) else None
 
 
 def _bounded(label: str, laid: int, count: Ints) -> None:
