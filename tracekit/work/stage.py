@@ -71,12 +71,13 @@ def find_work(
         lending = model_work(donor_linked.kernels, donor_linked.ops, donor.signatures)
         worked = lend_from(worked, lending)
     used, notes = config, []
+    ordered = all(note.code != "summary_only" for note in capture.quality)
     if used is None and candidates and unknown_work(worked).any():
         used = identify(_traits(capture, donors), candidates)
         if used is not None:
             message = f"recorded sizes agree with {used.name} alone: its dimensions fill what was not recorded; --model says otherwise"
             notes.append(QualityNote("model_identified", 1, message))
-    if used is not None:
+    if used is not None and ordered:
         worked = apply_config(worked, steps, used, stored)
     kept = stored or Stored()
     notes.extend(slope_notes(worked, steps, used, kept.kv_item or kept.item))
@@ -97,6 +98,9 @@ def _missing(kernels: pd.DataFrame, config: ModelConfig | None, capture: Capture
     time, total = int(kernels.loc[unknown, "dur_ns"].sum()), int(kernels["dur_ns"].sum())
     if time <= _QUIET * total:
         return []
+    if any(note.code == "summary_only" for note in capture.quality):
+        text = "kernels of a summary have no order, so no model's layers can be told among them: give the SQLite export, with --model"
+        return [QualityNote("work_unknown", int(unknown.sum()), text, time)]
     if config is not None and _keyless(kernels, unknown) > time / 2:
         text = "attention kernels have no recorded sizes, and their steps give no key lengths: record shapes, or with an annotation that sums them"
         return [QualityNote("work_unknown", int(unknown.sum()), text, time)]

@@ -7,6 +7,7 @@ import pytest
 import tracekit
 from tracekit.errors import CaptureError, UnsupportedError
 from tracekit.link import link
+from tracekit.pipeline import Options
 from tracekit.readers import read, read_stream
 from tracekit.readers.nsys import by_range as by_range_module
 from tracekit.readers.nsys import sheets
@@ -124,6 +125,18 @@ def test_a_summary_by_range_has_the_phases_of_its_steps(tmp_path: Path) -> None:
         "prefill": 400,
         "decode": 100,
     }
+
+
+def test_no_model_is_laid_over_kernels_without_an_order(tmp_path: Path) -> None:
+    # One product of each layer of a model of 36, by name: which is which layer's nothing tells.
+    path = tmp_path / "report.csv"
+    names = ("nvjet_qkv", "nvjet_out", "nvjet_gate_up", "nvjet_down")
+    rows = [(DECODE, 1, 36, 3600, 100, 100, name) for name in names]
+    path.write_text(by_range(*rows, (DECODE, 1, 1, 100, 100, 100, "nvjet_head")))
+    result = tracekit.analyze([str(path)], Options(model="qwen3-8b"))
+    assert result.kernels["flops"].isna().all()
+    notes = {note["code"]: note["message"] for note in result.summary["quality"]}
+    assert "no order" in notes["work_unknown"]
 
 
 def test_instances_of_one_range_share_its_kernels() -> None:
