@@ -108,14 +108,12 @@ class Trace:
         """What was left out, and what is an average."""
         found = [*self.kept.notes(), *self.uncertain]
         if self.laid:
-            found.append(
-                QualityNote(
-                    "summary_only",
-                    self.laid,
-                    "kernels come from a summary: their times are averages, their order and gaps unknown; give the SQLite export for phases",
-                    self.at_ns,
-                )
-            )
+            text = "kernels come from a summary: their times are averages, their order and gaps unknown"
+            if self.layout is None:
+                text += "; give the SQLite export for phases"
+            else:
+                text += ", so that rates over wall time are upper values; give the SQLite export"
+            found.append(QualityNote("summary_only", self.laid, text, self.at_ns))
         return found
 
 
