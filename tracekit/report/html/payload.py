@@ -73,7 +73,7 @@ def kernel_table(result: Result) -> dict[str, Any]:
     kept |= {f"roof_{kind}": kind for kind in kinds}
     shown = top[["name", *kept]]
     if counted:
-        shown["counted"] = top["counted_ns"] / top["own_ns"].where(top["own_ns"] > 0)
+        shown = shown.assign(counted=top["counted_ns"] / top["own_ns"].where(top["own_ns"] > 0))
     rows = []
     for number, record in enumerate(shown.to_dict("records")):
         key = record.pop("name"), record["phase"]
