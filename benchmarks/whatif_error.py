@@ -1,41 +1,68 @@
-"""How wrong `whatif` is: `python benchmarks/whatif_error.py FROM TO...`, folders of `tracekit collect`.
+"""How wrong `whatif` is: `python benchmarks/whatif_error.py FOLDER...`, two or more folders of `tracekit collect`.
 
-Each phase of each TO is predicted from FROM and compared with the median step of TO itself.
+Each phase of each folder is predicted from each other folder, and compared with the steps of the folder itself.
 """
 
+import itertools
 import sys
 from dataclasses import replace
 
+import numpy as np
+
 from tracekit.errors import TracekitError
 from tracekit.pipeline import analyze
+from tracekit.report.result import Result
 from tracekit.whatif.answer import Seen, Target, answer
 from tracekit.whatif.captured import from_capture
 
+PHASES = ("prefill", "decode")
+Row = tuple[float, float, bool]
 
-def seen(path: str, phase: str) -> Seen:
-    result = analyze([path])
-    return from_capture(result, path, phase, None, Target(result.ceilings))
+
+def seen(path: str, result: Result) -> dict[str, Seen]:
+    """What each phase of a folder ran, for the phases that it has."""
+    found = {}
+    for phase in PHASES:
+        try:
+            found[phase] = from_capture(result, path, phase, None, Target(result.ceilings))
+        except TracekitError as error:
+            print(f"{phase:8} {error}")
+    return found
+
+
+def predicted(start: Seen, there: Seen) -> Row:
+    """Error of a prediction, distance of the two steps' floors [octaves], and whether the interval holds the truth."""
+    asked = replace(there.scenario, cuda_graphs=start.scenario.cuda_graphs)
+    found = answer(asked, start.target, start)
+    own = answer(start.scenario, start.target, start)
+    wall = there.observed.wall_s
+    inside = found.expected_low_s <= wall <= found.expected_high_s
+    print(
+        f"{asked.phase:8} {start.scenario.batch:4} {start.scenario.keys:6} to {asked.batch:4} {asked.keys:6} "
+        f"{1e3 * wall:9.2f} ms {1e3 * found.expected_s:9.2f} ms {found.expected_s / wall - 1:+7.1%}  {'yes' if inside else 'no'}"
+    )
+    return found.expected_s / wall - 1, abs(np.log2(found.floor_s / own.floor_s)), inside
 
 
 def main() -> None:
-    first, *others = sys.argv[1:]
+    folders = [seen(path, analyze([path])) for path in sys.argv[1:]]
     print(
-        f"{'phase':8} {'batch':>5} {'queries':>7} {'cached':>6} {'measured':>10} {'predicted':>10} {'error':>7}  in interval"
+        f"{'phase':8} {'from batch, keys':>11} {'to':>14} {'measured':>11} {'predicted':>12} {'error':>7}  in interval"
     )
-    for phase in ("prefill", "decode"):
-        for path in (first, *others):
-            try:
-                start, there = seen(first, phase), seen(path, phase)
-            except TracekitError as error:
-                print(f"{phase:8} {error}")
-                continue
-            asked = replace(there.scenario, cuda_graphs=start.scenario.cuda_graphs)
-            found = answer(asked, start.target, start)
-            wall = there.observed.wall_s
-            inside = found.expected_low_s <= wall <= found.expected_high_s
+    for phase in PHASES:
+        pairs = itertools.permutations([folder[phase] for folder in folders if phase in folder], 2)
+        rows = [predicted(start, there) for start, there in pairs if start.scenario != there.scenario]
+        if rows:
+            errors = np.abs([row[0] for row in rows])
+            near = errors[[row[1] <= 1 for row in rows]]
             print(
-                f"{phase:8} {asked.batch:5} {asked.queries:7} {asked.kv_len:6} {1e3 * wall:7.2f} ms "
-                f"{1e3 * found.expected_s:7.2f} ms {found.expected_s / wall - 1:+7.1%}  {'yes' if inside else 'no'}"
+                f"{phase}: {len(rows)} predictions, median error {np.median(errors):.1%}, largest {errors.max():.1%}, "
+                f"{np.mean([row[2] for row in rows]):.0%} in their interval"
+                + (
+                    f"; within a factor of two of the floor: median {np.median(near):.1%}"
+                    if len(near)
+                    else ""
+                )
             )
 
 

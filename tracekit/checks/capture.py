@@ -98,9 +98,10 @@ def _recorder_overhead(capture: Capture, _linked: Linked) -> Iterator[QualityNot
 def check_ranks(captures: Sequence[CaptureInfo]) -> list[QualityNote]:
     """Which ranks of the job are missing from a set of captures, as far as they say how many there are."""
     known = {info.rank for info in captures if info.rank is not None}
-    world = max((info.world_size or 1 for info in captures), default=1)
+    world = max((info.world_size or 0 for info in captures), default=0)
     missing = sorted(set(range(world)) - known)
-    if not known or not missing:
+    # A rank that the job's size has no room for contradicts that size, which then tells nothing.
+    if not missing or max(known, default=world) >= world:
         return []
     listed = ", ".join(str(rank) for rank in sorted(known))
     message = f"of {world} ranks only {listed} {'is' if len(known) == 1 else 'are'} here: the time that collectives wait for the others cannot be told apart"

@@ -176,8 +176,9 @@ def copies(case: Case) -> Iterator[Finding]:
     """Copies over the host or peer link that no kernel hides."""
     chosen = words(case.rows, "bottleneck") == Bottleneck.COPY
     pageable = ~matches(case.rows["name"], r"(?i)pinned")
+    own = column(case.rows, "own_ns")
     for finding, inside in _exposed(case, chosen, "copies over a link", 0.6):
-        pin = "pin the host memory, " if pageable[inside].any() else ""
+        pin = "pin the host memory, " if own[inside & pageable].sum() > _NOTABLE * own[inside].sum() else ""
         yield replace(finding, next_step=f"{pin}copy on another stream, or keep the data on the device")
 
 
