@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from collectors.allreduce import AllReduce, all_reduce
-from collectors.ceilings import Bench, Effort, effort_for, measure
+from collectors.ceilings import THIN, Bench, Effort, effort_for, measure
 from collectors.machine import (
     DTYPES,
     Machine,
@@ -23,8 +23,6 @@ from collectors.narrow import why_no_fp8
 from tracekit.errors import UnsupportedError
 from tracekit.formats import CEILINGS, MeasuredCeilings, Progress, write_json
 
-THIN = (1, 16, 64)
-"""Rows of the thin products: those of decode."""
 _FEW = 16
 _OFTEN = 8
 _CACHED_BYTES = 1 << 20
@@ -104,15 +102,11 @@ def calibrate(
     found = measure(device, machine, dtypes, (), progress, chosen)
     # Whoever reads a report against these ceilings must see that they may be too low.
     found = replace(found, method=f"Beware: {busy}. {found.method}" if busy else found.method)
-    progress.begin("thin products, triad, caches, ranks", len(dtypes) + 3)
+    progress.begin("triad, caches, ranks", 3)
     bench = Bench(device, chosen)
     with torch.inference_mode():
         if device.type == "cuda":
             found = _with_tf32(found, bench, chosen)
-        thin = {}
-        for dtype in dtypes:
-            thin[dtype] = _thin(bench, dtype, max(chosen.sides))
-            progress.advance()
         traffic = _traffic(bench, chosen, machine.llc_bytes)
         progress.advance()
         replay = _graph_replay(bench, chosen) if device.type == "cuda" else None
@@ -125,7 +119,7 @@ def calibrate(
     else:
         left_out["all-reduce"] = "one rank: --ranks N takes more"
     progress.advance()
-    return Calibration(found, thin, traffic, replay, shared, left_out)
+    return Calibration(found, _thin(found), traffic, replay, shared, left_out)
 
 
 def _dtypes(device: torch.device, machine: Machine) -> tuple[list[str], dict[str, str]]:
@@ -162,12 +156,16 @@ def _with_tf32(found: MeasuredCeilings, bench: Bench, effort: Effort) -> Measure
     return replace(found, peaks={**found.peaks, "tf32": peak})
 
 
-def _thin(bench: Bench, dtype: str, side: int) -> dict[str, float]:
-    rates = {}
-    for rows in THIN:
-        rate: Any = bench.largest_product(dtype, [(rows, side, side)])["flops_per_s"]
-        rates[str(rows)] = float(rate)
-    return rates
+def _thin(found: MeasuredCeilings) -> dict[str, dict[str, float]]:
+    """Rates of the thin products by dtype word and rows."""
+    return {
+        word: {
+            str(rows): rate
+            for shape, rate in peak["by_shape"].items()
+            if (rows := int(shape.partition("x")[0])) in THIN
+        }
+        for word, peak in found.peaks.items()
+    }
 
 
 def _traffic(bench: Bench, effort: Effort, cache_bytes: int | None) -> dict[str, float]:

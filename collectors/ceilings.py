@@ -17,8 +17,11 @@ BUFFER_BYTES = 256_000_000
 CACHES = 4
 """A buffer is at least `BUFFER_BYTES` and this many last-level caches, so that it is read from DRAM."""
 
+THIN = (1, 4, 16, 64, 256)
+"""Rows of the thin products: those of decode, from a product with one vector to one with many."""
+
 METHOD = (
-    "FLOP/s: 2MNK / t of torch linear (fp8: scaled products) on normal random data, largest over square products and the workload's own; "
+    "FLOP/s: 2MNK / t of torch linear (fp8: scaled products) on normal random data, largest over square and thin products and the workload's own; "
     "DRAM: copy (bytes read + written) and read (sum, and matrix-vector products) over buffers of at least 256 MB "
     "and four last-level caches; launch overhead: time from one op on one element to the next. "
     "Wall clock, best of all repeats, before and after the workload."
@@ -91,7 +94,9 @@ def measure(
     """
     effort = effort or effort_for(machine)
     bench = Bench(device, effort)
-    shapes = [*((side, side, side) for side in effort.sides), *products]
+    side = max(effort.sides)
+    thin = [(rows, side, side) for rows in THIN if rows < side]
+    shapes = [*((side, side, side) for side in effort.sides), *thin, *products]
     progress.begin("ceilings", len(dtypes) + 2)
     peaks: dict[str, dict[str, object]] = {}
     with torch.inference_mode():

@@ -105,7 +105,15 @@ def test_recorder_options_that_inflate_host_time_are_named() -> None:
 
 @pytest.mark.parametrize(
     ("given", "missing"),
-    [([(1, 4)], 3), ([(0, 2), (1, 2)], 0), ([(0, 3), (2, 3)], 1), ([(None, None)], 0), ([(0, 1)], 0), ([(1, None)], 0), ([(4, 2)], 0)],
+    [
+        ([(1, 4)], 3),
+        ([(0, 2), (1, 2)], 0),
+        ([(0, 3), (2, 3)], 1),
+        ([(None, None)], 0),
+        ([(0, 1)], 0),
+        ([(1, None)], 0),
+        ([(4, 2)], 0),
+    ],
 )
 def test_ranks_that_are_missing_from_a_set_are_counted(
     given: list[tuple[int | None, int | None]], missing: int

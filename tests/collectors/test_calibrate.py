@@ -83,7 +83,7 @@ def test_what_a_calibration_measures_is_written_with_the_ceilings(tmp_path: Path
     from collectors.calibrate import THIN, calibrate  # noqa: PLC0415 - needs torch, which may be absent
     from collectors.ceilings import Effort  # noqa: PLC0415 - as above
 
-    quick = Effort(sides=(32, 64), buffer_bytes=1 << 20, repeats=2, inner=1, ops=50)
+    quick = Effort(sides=(32, 512), buffer_bytes=1 << 20, repeats=2, inner=1, ops=50)
     found = calibrate("cpu", progress, quick)
     path = found.write(tmp_path)
     assert path == tmp_path / CEILINGS
@@ -94,7 +94,7 @@ def test_what_a_calibration_measures_is_written_with_the_ceilings(tmp_path: Path
     assert set(more["bytes_per_s"]) == places
     assert all(rate > 0 for rate in more["bytes_per_s"].values())
     assert more["graph_replay_ns"] is None
-    assert set(found.ceilings.peaks["fp32"]["by_shape"]) == {"32x32x32", "64x64x64"}
+    assert set(found.ceilings.peaks["fp32"]["by_shape"]) >= {"32x32x32", "512x512x512", "1x512x512"}
     assert more["all_reduce"] is None
     # What was left out says why.
     assert {"fp8", "all-reduce"} <= set(more["not_measured"])

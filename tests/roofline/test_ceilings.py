@@ -151,3 +151,16 @@ def test_what_a_capture_reports_fills_what_no_data_sheet_says() -> None:
     known = Ceilings(dram=Roof(spec=3.35e12), l2_bytes=50e6, sm_count=132)
     assert with_reported(known, properties) == known
     assert with_reported(Ceilings(), None) == Ceilings()
+
+
+def test_the_thin_products_of_a_calibration_are_those_of_the_largest_width() -> None:
+    by_shape = {"1x1024x1024": 1e9, "1x2048x2048": 2e9, "16x2048x2048": 9e9, "512x2752x512": 7e9, "odd": 1.0}
+    peaks = {"fp32": {"flops_per_s": 1e11, "shape": [2048] * 3, "by_shape": by_shape}}
+    found = MeasuredCeilings(
+        {"kind": "cpu", "name": "EPYC"},
+        peaks,
+        {"copy_bytes_per_s": 1e10, "read_bytes_per_s": 2e10},
+        1000.0,
+        "measured",
+    )
+    assert with_calibration(Ceilings(), found).thin == {"fp32": {1: 2e9, 16: 9e9}}

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from tracekit.cli.collect import collecting, find_collector
-from tracekit.units import duration, si
+from tracekit.units import duration, number_of, si
 
 
 def calibrate(
@@ -56,14 +56,9 @@ def _lines(found: Any) -> list[str]:
     ceilings = found.ceilings
     rows = [("device", str(ceilings.device["name"]))]
     rows += [
-        (f"{word}, {shape.split('x')[0]} rows", si(rate, "FLOP/s"))
+        (f"{word}, {number_of(int(shape.partition('x')[0]), 'row')}", si(rate, "FLOP/s"))
         for word, peak in ceilings.peaks.items()
         for shape, rate in peak["by_shape"].items()
-    ]
-    rows += [
-        (f"{word}, {count} row{'' if count == '1' else 's'}", si(rate, "FLOP/s"))
-        for word, thin in found.thin.items()
-        for count, rate in thin.items()
     ]
     rows.append(("DRAM", si(ceilings.dram_bytes_per_s(), "B/s")))
     rows += [(name.replace("_", ", "), si(rate, "B/s")) for name, rate in found.traffic.items()]

@@ -129,11 +129,13 @@ def with_calibration(base: Ceilings, found: MeasuredCeilings) -> Ceilings:
         launch_floor_ns=found.launch_overhead_ns,
         source=found.method,
     )
+    thin = {word: rows for word, peak in found.peaks.items() if (rows := _thin(peak.get("by_shape")))}
     cache = found.device.get("llc_bytes")
     name = found.device.get("name")
     return replace(
         measured,
         device=measured.device or (name if isinstance(name, str) else None),
+        thin=thin,
         l2_bytes=float(cache)
         if measured.l2_bytes is None and isinstance(cache, (int, float))
         else measured.l2_bytes,
@@ -163,6 +165,17 @@ def with_reported(base: Ceilings, properties: DeviceProperties | None) -> Ceilin
 
 def _first(known: float | None, reported: int | None) -> float | None:
     return float(reported) if known is None and reported is not None else known
+
+
+def _thin(by_shape: object) -> dict[int, float]:
+    """Rates of the products [M, N, N] of the largest N, by M; what is no rate or no shape is left out."""
+    found: dict[int, dict[int, float]] = {}
+    for shape, rate in by_shape.items() if isinstance(by_shape, dict) else ():
+        sizes = str(shape).split("x")
+        known = len(sizes) == 3 and all(size.isdigit() for size in sizes)  # noqa: PLR2004 - M, N, K
+        if known and sizes[1] == sizes[2] and isinstance(rate, (int, float)) and rate > 0:
+            found.setdefault(int(sizes[1]), {})[int(sizes[0])] = float(rate)
+    return found[max(found)] if found else {}
 
 
 def with_given(base: Ceilings, peaks: Mapping[str, float], dram: float | None = None) -> Ceilings:

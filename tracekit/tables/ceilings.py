@@ -67,6 +67,7 @@ class Ceilings:
         host_link: Byte/s per direction to the host.
         launch_floor_ns: Time of an empty kernel, or of a framework op on a CPU.
         sm_count: Streaming multiprocessors, or compute units.
+        thin: FLOP/s measured of products [M, N, N] by dtype word and rows M; empty where none were.
         l2_bytes: Size of the last cache before DRAM that all SMs share.
         notes: What a reader must know: scaled slices, unknown bandwidth, doubtful matches.
     """
@@ -79,6 +80,7 @@ class Ceilings:
     launch_floor_ns: float | None = None
     sm_count: int | None = None
     l2_bytes: float | None = None
+    thin: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     def kinds(self) -> tuple[Kind, ...]:

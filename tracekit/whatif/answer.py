@@ -9,11 +9,12 @@ from msgspec import Struct
 from tracekit.errors import TracekitError
 from tracekit.tables.ceilings import Ceilings
 from tracekit.units import si
+from tracekit.whatif.assumptions import assumptions
 from tracekit.whatif.efficiency import (
     COLLECTIVE_S,
-    LATENCY_S,
     SPREAD,
     Observed,
+    Point,
     default_by_group,
     expected_by_group,
 )
@@ -46,12 +47,24 @@ class Seen:
         target: The device it ran on.
         observed: Its times.
         label: Its path.
+        other: The capture's other phase, where it has one: products with another number of rows.
     """
 
     scenario: Scenario
     target: Target
     observed: Observed
     label: str
+    other: "Seen | None" = None
+
+    def point(self) -> Point:
+        """The captured step, to scale times from."""
+        return point(self.scenario, self.target)
+
+
+def point(scenario: Scenario, target: Target) -> Point:
+    """A step on a device, to scale times from or to."""
+    rows = float(scenario.batch * scenario.queries)
+    return Point(loads(scenario, target.ceilings), target.ceilings, rows)
 
 
 class MemoryUse(Struct, frozen=True):
@@ -140,7 +153,8 @@ def answer(scenario: Scenario, target: Target, seen: Seen | None = None) -> Answ
             all_reduce_s(scenario, target.ceilings, achievable=True)[0] + collectives * COLLECTIVE_S
         )
     groups |= overhead
-    expected = max(floor, sum(groups.values()))
+    least = floor * _under_floor(seen)
+    expected = max(least, sum(groups.values()))
     bound, share = _bound(parts, target.ceilings, link)
     weights, kv = (sum(getattr(part, name) for part in parts) for name in ("weight_bytes", "kv_bytes"))
     flops = sum(part.flops for part in parts if is_floor(part))
@@ -150,7 +164,7 @@ def answer(scenario: Scenario, target: Target, seen: Seen | None = None) -> Answ
     return Answer(
         floor_s=floor,
         expected_s=expected,
-        expected_low_s=max(floor, expected * (1 - spread)),
+        expected_low_s=max(least, expected * (1 - spread)),
         expected_high_s=expected * (1 + spread),
         tokens_per_s=scenario.tokens_won / expected,
         floor_tokens_per_s=scenario.tokens_won / floor,
@@ -168,15 +182,24 @@ def answer(scenario: Scenario, target: Target, seen: Seen | None = None) -> Answ
     )
 
 
+def _under_floor(seen: Seen | None) -> float:
+    """How far under its floor a captured step came, 1 where it did not: its roofs are too low, or caches served it."""
+    if seen is None or not seen.observed.wall_s:
+        return 1.0
+    own, _ = all_reduce_s(seen.scenario, seen.target.ceilings)
+    own += floor_s(seen.point().loads, seen.target.ceilings)
+    return min(1.0, seen.observed.wall_s / own)
+
+
 def _expected(
     parts: list[Load], scenario: Scenario, target: Target, seen: Seen | None
 ) -> tuple[dict[str, float], dict[str, float], float]:
     """Time by group, time beside the groups, and the relative half-width of the interval."""
     if seen is None:
         return dict(default_by_group(parts, target.ceilings)), {}, SPREAD
-    before = loads(seen.scenario, seen.target.ceilings)
-    both = (seen.target.ceilings, target.ceilings)
-    groups = dict(expected_by_group(before, parts, seen.observed, both))
+    before, after = seen.point(), point(scenario, target)
+    beside = None if seen.other is None else (seen.other.point(), seen.other.observed)
+    groups = dict(expected_by_group(before, after, seen.observed, beside))
     groups |= {
         group: time
         for group, time in default_by_group(parts, target.ceilings)
@@ -187,7 +210,7 @@ def _expected(
     apart = abs(
         math.log(
             sum(part.least_s(target.ceilings) for part in parts)
-            / sum(part.least_s(seen.target.ceilings) for part in before)
+            / sum(part.least_s(seen.target.ceilings) for part in before.loads)
         )
     )
     # The further the asked step is from the captured one, the less its efficiency says.
@@ -248,7 +271,7 @@ def what_if(
         captured,
         None if seen is None else seen.observed.wall_s,
         [*levers(scenario, target, asked, seen), *_elsewhere(scenario, asked, seen, other)],
-        assumptions(scenario, target, seen),
+        assumptions(scenario, target.ceilings, None if seen is None else (seen.label, seen.target.ceilings)),
     )
 
 
@@ -344,40 +367,3 @@ def _elsewhere(scenario: Scenario, asked: Answer, seen: Seen | None, other: Targ
         found.tokens_per_s / asked.tokens_per_s,
         f"memory of {si(rate, 'B/s')}",
     )
-
-
-def assumptions(scenario: Scenario, target: Target, seen: Seen | None) -> list[str]:
-    """What the figures rest on."""
-    ceilings = target.ceilings
-    found = [
-        *ceilings.notes,
-        f"ceilings of {ceilings.device or 'the given rates'}: dense rates, {'measured' if ceilings.dram.is_measured else 'of the data sheet'}",
-        "floor: each piece of the model at its nearer roof, weights and cache read once, activations kept on the chip",
-        f"weights in {scenario.weight_dtype}, output head and embedding in {scenario.dtype}, cache in {scenario.kv_dtype}",
-    ]
-    if seen is None:
-        found.append(
-            f"expected: no capture, so kernels are taken to reach {ceilings.dram.reach:.2f} of the DRAM rate and "
-            f"{next(iter(ceilings.peaks.values())).reach:.2f} of the peaks (device table, or large GEMMs and copies on Hopper), at least "
-            f"{LATENCY_S * 1e6:.0f} us a kernel (aiconfigurator), give or take {SPREAD:.0%}; the host is taken not to limit"
-        )
-    else:
-        found.append(
-            f"expected: times of {seen.label} by group of kernels, scaled by the ratio of their floors; kernels at their latency, "
-            "those of no group, and idle time stay as they were"
-        )
-    if scenario.config.experts:
-        found.append("experts: uniform routing, which is the most experts that a batch can touch")
-    if scenario.config.latent is not None:
-        found.append("latent attention: keys and values expanded from the latent, not absorbed")
-    if scenario.ranks > 1:
-        found.append(
-            f"tensor parallel: ring all-reduce, {COLLECTIVE_S * 1e6:.0f} us latency each where nothing was measured"
-        )
-    if scenario.draft:
-        found.append(
-            "speculative decoding: each guess accepted independently; the draft's own cost is not counted"
-        )
-    if scenario.chunk:
-        found.append("one chunk, after the given number of cached tokens")
-    return found

@@ -1,15 +1,17 @@
 """How near to their floors kernels come: from a capture by group of pieces, or by named defaults."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
+from tracekit.classify.analytic import LOW
 from tracekit.tables import Bottleneck
 from tracekit.tables.ceilings import Ceilings
 from tracekit.tables.columns import column
 from tracekit.whatif.floors import GROUPS, Load
+from tracekit.whatif.scenario import STORED
 
 LATENCY_S = 3e-6
 """Least time of a kernel where nothing was measured; source: aiconfigurator's constant latency of its systems' files."""
@@ -69,67 +71,141 @@ def group_of(family: str) -> str | None:
 
 
 def observe(kernels: pd.DataFrame, steps: pd.DataFrame, gaps: pd.DataFrame) -> Observed:
-    """What a phase's steps are made of.
+    """What a phase's steps are made of: medians over steps, which a disturbed step does not move.
 
     Args:
         kernels: KERNELS of the phase.
         steps: STEPS of the phase that ran kernels; at least one.
         gaps: GAPS of those steps.
     """
-    count = len(steps)
     families = kernels["family"].astype(object)
     groups = families.map({family: group_of(str(family)) for family in families.unique()})
-    time = pd.Series(column(kernels, "dur_ns") / 1e9 / count, index=kernels.index)
     small = (kernels["bottleneck"].astype(object) == str(Bottleneck.LATENCY)).to_numpy(dtype=bool)
-    inside = gaps[gaps["step_id"].isin(steps["step_id"])]
-    host = (inside["cause"].astype(object) == "host").to_numpy(dtype=bool)
-    idle = column(inside, "dur_ns") / 1e9 / count
+    host = (gaps["cause"].astype(object) == "host").to_numpy(dtype=bool)
+    inside = gaps["step_id"].isin(steps["step_id"]).to_numpy(dtype=bool)
     walls = column(steps, "dur_ns") / 1e9
     low, middle, high = np.quantile(walls, [_QUARTILES[0], 0.5, _QUARTILES[1]])
+    of_group = {group: (groups == group).to_numpy(dtype=bool) for group in GROUPS}
     return Observed(
         {
-            group: Group(float(time[chosen].sum()), float(time[chosen & small].sum()))
-            for group in GROUPS
-            if (chosen := (groups == group).to_numpy(dtype=bool)).any()
+            group: Group(_a_step(kernels[chosen], steps), _a_step(kernels[chosen & small], steps))
+            for group, chosen in of_group.items()
+            if chosen.any()
         },
-        float(time[groups.isna().to_numpy(dtype=bool)].sum()),
-        float(idle.sum()),
-        float(idle[host].sum()),
+        _a_step(kernels[groups.isna().to_numpy(dtype=bool)], steps),
+        _a_step(gaps[inside], steps),
+        _a_step(gaps[inside & host], steps),
         float((high - low) / 2 / middle) if middle else 0.0,
-        float(walls.mean()),
+        float(middle),
     )
 
 
+def _a_step(rows: pd.DataFrame, steps: pd.DataFrame) -> float:
+    """Median over steps of the rows' time in each [s]."""
+    sums = pd.Series(column(rows, "dur_ns")).groupby(column(rows, "step_id")).sum()
+    times = sums.reindex(steps["step_id"].to_numpy(dtype=np.float64), fill_value=0.0)
+    return float(times.median()) / 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One step to scale times from or to.
+
+    Attributes:
+        loads: Its pieces.
+        ceilings: Of its device.
+        rows: Rows of its products: query tokens of all requests.
+    """
+
+    loads: list[Load]
+    ceilings: Ceilings
+    rows: float
+
+    def floor_s(self, group: str) -> float:
+        """Least time of a group [s]."""
+        return sum(part.least_s(self.ceilings) for part in self.loads if part.group == group)
+
+    def shape(self) -> float:
+        """Share of the nearer roof that a product of so many rows was measured to reach; 1 where none was.
+
+        Between the measured numbers of rows the logarithm of the share is a line over the logarithm of the rows.
+        """
+        word = next(
+            (part.peak for part in self.loads if part.group == "products" and part.role != "lm_head"), ""
+        )
+        thin, peak, dram = (
+            self.ceilings.thin.get(word),
+            self.ceilings.peak(word).used,
+            self.ceilings.dram.used,
+        )
+        if not thin or not peak or not dram:
+            return 1.0
+        item = STORED.get(word, 2.0)
+        rows = np.array(sorted(thin), dtype=np.float64)
+        rates = np.array([thin[int(count)] for count in rows])
+        # A product [M, N, N] of large N does 2 M FLOP for each weight that it reads.
+        shares = np.maximum(rates / peak, rates * item / (2 * rows) / dram)
+        return float(np.exp(np.interp(np.log(max(self.rows, 1.0)), np.log(rows), np.log(shares))))
+
+
 def expected_by_group(
-    before: list[Load], after: list[Load], observed: Observed, ceilings: tuple[Ceilings, Ceilings]
+    before: Point, after: Point, observed: Observed, beside: tuple[Point, Observed] | None = None
 ) -> Iterator[tuple[str, float]]:
     """Predicted time of each group: the capture's, by the ratio of floors; latency and other limits stay.
 
+    Products reach another share of their roof with another number of rows. Its course is that of the thin products
+    that were measured on the machine; what the capture's own products reach against it is, between the rows of its
+    two phases, a line over the logarithm of the rows.
+
     Args:
-        before: The captured step's pieces.
-        after: The asked step's pieces.
+        before: The captured step.
+        after: The asked step.
         observed: The capture's times.
-        ceilings: Of the capture's device and of the asked one.
+        beside: The capture's other phase, and its times; None where it has none.
     """
     for group in GROUPS:
-        floors = [
-            sum(part.least_s(roof) for part in parts if part.group == group)
-            for parts, roof in zip((before, after), ceilings, strict=True)
-        ]
-        seen = observed.groups.get(group)
+        seen, floor = observed.groups.get(group), before.floor_s(group)
         if seen is None:
             continue
-        if not floors[0]:
+        if not floor:
             yield group, seen.time_s
             continue
-        # What exceeds five times the floor has another limit, and does not grow with the work.
-        near = min(seen.time_s - seen.latency_s, floors[0] / LEAST_EFFICIENCY)
-        grown = seen.latency_s * max(1.0, floors[1] / floors[0] / _OUTGROWN)
-        yield group, near * floors[1] / floors[0] + (seen.time_s - seen.latency_s - near) + grown
+        asked = after.floor_s(group)
+        near = _near(seen, floor)
+        grown = seen.latency_s * max(1.0, asked / floor / _OUTGROWN)
+        scale = asked / floor
+        if group == "products":
+            scale = asked / floor * _course(before, after, observed, beside)
+        yield group, near * scale + (seen.time_s - seen.latency_s - near) + grown
 
 
-LEAST_EFFICIENCY = 0.2
-"""Share of its floor below which a group is not taken to be limited by it."""
+def _near(seen: Group, floor: float) -> float:
+    """The part of a group's time that its roofs can explain [s]."""
+    return min(seen.time_s - seen.latency_s, floor / LEAST_EFFICIENCY)
+
+
+def _course(before: Point, after: Point, observed: Observed, beside: tuple[Point, Observed] | None) -> float:
+    """How much longer products take against their floor with the asked rows than with the captured ones."""
+    # Another device has no thin products of its own: the course is the captured one's.
+    at = replace(after, ceilings=before.ceilings)
+    course = before.shape() / at.shape()
+    if beside is None:
+        return course
+    point, other = beside
+    seen = other.groups.get("products")
+    if seen is None or not point.floor_s("products") or point.rows == before.rows:
+        return course
+    own = [
+        np.log(_near(group, one.floor_s("products")) * one.shape() / one.floor_s("products"))
+        for one, group in ((before, observed.groups["products"]), (point, seen))
+    ]
+    way = (np.log(after.rows) - np.log(before.rows)) / (np.log(point.rows) - np.log(before.rows))
+    return course * float(np.exp((own[1] - own[0]) * np.clip(way, 0.0, 1.0)))
+
+
+LEAST_EFFICIENCY = LOW
+"""Share of its floor below which a group is not taken to be limited by it: that below which the classifier names no
+roof as a kernel's limit either."""
 _OUTGROWN = 8.0
 """Growth of the work at which a kernel at its latency floor begins to take longer."""
 
