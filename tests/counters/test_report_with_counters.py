@@ -12,6 +12,7 @@ from tracekit.errors import UsageError
 from tracekit.formats import TIMING_TRACE, RunManifest, Workload
 from tracekit.pipeline import Options, analyze
 from tracekit.report import wording
+from tracekit.report.html import render_html
 
 HEAD = "ID,Process ID,Kernel Name,Context,Stream,Block Size,Grid Size,Device,CC"
 
@@ -91,6 +92,11 @@ def test_counters_that_failed_are_failed_and_the_report_is_still_made(trace: Pat
     result = analyze([str(trace)], Options(counters=(counters,)))
     assert result.kernels["hw_status"].tolist() == ["failed"]
     assert [error.code for error in result.errors] == ["ncu_no_permission"]
+    assert wording.counted(result.overview.phases[0]) == "no counters (failed to be read 100 %)"
+    said = next(wording.warnings(result.overview))
+    assert said.count(counters) == 1
+    assert "could not be read: no counters in it: the user may not read GPU performance counters" in said
+    assert "nothing of them could be read" in render_html(result)
 
 
 def test_a_folder_that_collect_wrote_brings_its_counters_and_how_they_were_made(

@@ -222,7 +222,7 @@ def counted(phase: PhaseRow) -> str | None:
     found = phase.counters
     if found is None:
         return None
-    parts = [f"counters of {percent(found.time_share)} of the time"]
+    parts = [f"counters of {percent(found.time_share)} of the time" if found.time_share else "no counters"]
     rest = {STATUS_SAID[word]: share for word, share in found.status.items() if word != "measured"}
     if rest:
         parts[0] += f" ({listed(rest)})"
@@ -293,7 +293,8 @@ def device_line(summary: Summary) -> str:
 def warnings(summary: Summary) -> Iterator[str]:
     """One line a quality note and a capture that could not be read."""
     for error in summary.errors:
-        yield f"{error.path} could not be read: {error.message}" + (f" ({error.hint})" if error.hint else "")
+        reason = error.message.removeprefix(f"{error.path}: ")
+        yield f"{error.path} could not be read: {reason}" + (f" ({error.hint})" if error.hint else "")
     merged: dict[tuple[str, str], list[QualityRow]] = {}
     for note in summary.quality:
         # That counters found their kernels is told beside the phases.
