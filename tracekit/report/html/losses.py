@@ -89,7 +89,7 @@ def _waterfall(phase: str, rows: pd.DataFrame) -> Figure:
     others = sums.drop("roof", errors="ignore")
     reading = f"Of {duration(whole)} in {phase}, {percent(float(sums.get('roof', 0.0)) / whole)} is what its modelled kernels would take at the roofs"
     if len(others):
-        reading += f"; the largest other part is {_MEANING[str(others.idxmax())]} ({percent(float(others.max()) / whole)})"
+        reading += f"; the largest other part: {_MEANING[str(others.idxmax())]} ({percent(float(others.max()) / whole)})"
     spec = chart([layer], height=34 * len(bars), description=reading)
     return Figure(f"waterfall-{phase}", f"From wall time to the speed of light: {phase}", f"{reading}.", spec)
 

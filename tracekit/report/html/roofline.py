@@ -88,7 +88,7 @@ def _points(marks: list[Spec], encoding: Spec) -> Spec:
     phases = present(Phase, marks, "phase")
     return {
         "data": {"values": marks},
-        "mark": {"type": "point", "filled": True, "strokeWidth": 1.5, "cursor": "pointer"},
+        "mark": {"type": "point", "filled": True, "opacity": 1, "strokeWidth": 1.5, "cursor": "pointer"},
         "encoding": {
             **encoding,
             "color": class_colour(marks),
