@@ -11,8 +11,8 @@ from tracekit.link import borrow_signatures
 from tracekit.phase import place_of_file, wanted_frames
 from tracekit.pipeline.options import Options
 from tracekit.readers import cache, read_counters, read_source
-from tracekit.readers.kineto.helper import let_go
 from tracekit.readers.discover import Source, discover
+from tracekit.readers.kineto.helper import let_go
 from tracekit.registry import rows
 from tracekit.tables import Capture, Role
 
