@@ -33,7 +33,7 @@ def accounted(kernels: pd.DataFrame, ceilings: Ceilings) -> pd.DataFrame:
     """
     flops, moved, measured = (column(kernels, name) for name in ("flops", "dram_bytes", "dram_bytes_hw"))
     known = ~np.isnan(flops) & ~np.isnan(moved)
-    out = kernels.copy()
+    out = kernels.copy(deep=False)
     out["own_ns"] = _own(kernels, np.ones(len(kernels), dtype=bool))
     out["known_ns"] = _own(kernels, known)
     out["known_dur_ns"] = np.where(known, column(kernels, "dur_ns"), 0.0)
