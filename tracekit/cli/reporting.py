@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from tracekit.cli.gates import FailOn, fail_on
+from tracekit.cli.gates import FailOn, fail_on_report, parsed_gates
 from tracekit.cli.options import (
     Cache,
     CacheDir,
@@ -62,12 +62,11 @@ def report(
 
     Several captures are parts of one run: ranks, or slices of one recording.
     """
-    from tracekit.compare.gates import parse_gate, report_crossings
     from tracekit.pipeline import analyze
     from tracekit.report import parse_formats, print_summary, write_report
     from tracekit.report.console import emit_json
 
-    gates = [parse_gate(text) for text in fail or ()]
+    gates = parsed_gates(fail)
     wanted = parse_formats(formats)
     with reading() as progress:
         result = analyze(
@@ -96,4 +95,4 @@ def report(
     elif len(result.all_kernels) or not result.errors:
         print_summary(result, output)
     finish(result.errors)
-    fail_on(report_crossings(gates, result.overview))
+    fail_on_report(gates, result.overview)
