@@ -4,6 +4,18 @@ from collections.abc import Mapping
 
 from tracekit.errors import FormatError, UnsupportedError
 
+_EXPORT = "export it: nsys export --type sqlite FILE"
+_EXPORT_AGAIN = "export the report as SQLite: nsys export --type sqlite FILE.nsys-rep"
+_IMPORT = (
+    "open it in nsys-ui of the same version, or run QdstrmImporter on it; then nsys export --type sqlite"
+)
+# Releases may change the first bytes of their reports, not the ending of the name.
+_ENDINGS = {
+    ".nsys-rep": ("an Nsight Systems report", _EXPORT),
+    ".qdrep": ("an Nsight Systems report", _EXPORT),
+    ".qdstrm": ("a recording that nsys has not made a report of", _IMPORT),
+    ".arrow": ("an Arrow file", f"if nsys exported it, {_EXPORT_AGAIN}"),
+}
 # (first bytes, what it is, what to do)
 _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (
@@ -11,7 +23,12 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
         "a Git LFS pointer, not the file itself",
         "run `git lfs pull` where it was cloned",
     ),
-    (b"NVNSREPT", "an Nsight Systems report", "export it: nsys export --type sqlite FILE"),
+    (b"NVIDIA Tegra Profiler Report", "an Nsight Systems report", _EXPORT),
+    (b"NVNSREPT", "an Nsight Systems report", _EXPORT),
+    (b"U3w[END]NVIDIA Nsight Systems Stream", "a recording that nsys has not made a report of", _IMPORT),
+    (b'{"data":["', "a JSON export of Nsight Systems", _EXPORT_AGAIN),
+    (b'data: "', "a text export of Nsight Systems", _EXPORT_AGAIN),
+    (b"\x89HDF\r\n\x1a\n", "an HDF5 file", f"if nsys exported it, {_EXPORT_AGAIN}"),
     (
         b"NVR\x00",
         "an Nsight Compute report inside an archive, a compressed file or a pipe",
@@ -42,7 +59,7 @@ _HEAD = 1 << 16
 
 
 def refuse_magic(label: str, head: bytes) -> None:
-    """Refuse a file by its first bytes.
+    """Refuse a file by its first bytes, or by the ending of its name where they are no text of ours.
 
     Raises:
         UnsupportedError: It is of a kind that is known and not read.
@@ -50,6 +67,9 @@ def refuse_magic(label: str, head: bytes) -> None:
     for magic, what, hint in _MAGIC:
         if head.startswith(magic):
             raise UnsupportedError(f"{label}: {what}", hint=hint)
+    found = next((told for ending, told in _ENDINGS.items() if label.lower().endswith(ending)), None)
+    if found is not None and not head.lstrip().startswith((b"{", b"[")):
+        raise UnsupportedError(f"{label}: {found[0]}", hint=found[1])
 
 
 def name_document(head: bytes) -> tuple[str, str] | None:

@@ -311,10 +311,31 @@ def test_another_sqlite_file_is_refused(tmp_path: Path) -> None:
         read(str(path))
 
 
-def test_a_report_that_was_not_exported_names_the_command(tmp_path: Path) -> None:
-    path = tmp_path / "report.nsys-rep"
-    path.write_bytes(b"NVNSREPT" + bytes(100))
-    with pytest.raises(UnsupportedError) as caught:
+@pytest.mark.parametrize(
+    ("name", "head", "what"),
+    [
+        # The first bytes of reports and exports that nsys 2022.4 and 2023.4 wrote.
+        (
+            "run.nsys-rep",
+            b"NVIDIA Tegra Profiler Report 2023@4@4@54-234433681190v0\n\n",
+            "an Nsight Systems report",
+        ),
+        ("run.nsys-rep", b"NVIDIA Tegra Profiler Report 1\n\nLocal (CLI)", "an Nsight Systems report"),
+        ("run.nsys-rep", b"NVNSREPT", "an Nsight Systems report"),
+        ("run.nsys-rep", b"\x01\x02 of a release to come", "an Nsight Systems report"),
+        ("run.qdstrm", b"U3w[END]NVIDIA Nsight Systems Stream 2023.4.4.54", "has not made a report"),
+        ("run.json", b'{"data":["QnxKernelTrace","GpuMetrics"]}', "a JSON export"),
+        ("run.text", b'data: "QnxKernelTrace"\n', "a text export"),
+        ("run.hdf", b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
+        ("run.arrow", b"\xff\xff\xff\xff\xc0", "an Arrow file"),
+    ],
+)
+def test_what_was_not_exported_as_it_must_names_the_command(
+    tmp_path: Path, name: str, head: bytes, what: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(head + bytes(100))
+    with pytest.raises(UnsupportedError, match=what) as caught:
         read(str(path))
     assert "nsys export --type sqlite" in caught.value.hint
 
