@@ -39,6 +39,7 @@ def table() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     # Its dataclasses look their own module up.
     sys.modules[spec.name] = module
+    sys.path.insert(0, str(SCRIPTS))
     spec.loader.exec_module(module)
     return module
 
@@ -94,6 +95,7 @@ def run(tmp_path: Path) -> Path:
         "probe-none-csv",
         "probe-all",
         "probe-all-csv",
+        "nsys-report",
     )
     steps = [{"name": name, "state": "done", "seconds": 90.0, "reason": "", "command": []} for name in done]
     steps += [
