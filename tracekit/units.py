@@ -44,9 +44,9 @@ def duration(ns: float | None) -> str:
     return f"{digits(ns)} ns"
 
 
-def number_of(count: int, noun: str) -> str:
-    """A count with its noun: `1 token`, `4 tokens`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+def number_of(count: int, noun: str, many: str | None = None) -> str:
+    """A count with its noun: `1 token`, `4 tokens`, `4 launches`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {many or noun + 's'}"
 
 
 def parse_duration(text: str) -> float | None:

@@ -29,6 +29,13 @@ def load_of(scenario: Any, target: Any, role: Any) -> Any:
     return next(part for part in loads(scenario, target.ceilings) if part.role == role)
 
 
+def test_the_published_floor_of_llama_70b_on_h100_if_one_card_held_it() -> None:
+    # 69.503e9 active parameters x 2 bytes / 3352e9 byte/s = 41.5 ms.
+    assert answer(Scenario(preset("Llama-3.1-70B"), kv_len=0), H100).floor_s == pytest.approx(
+        41.5e-3, rel=2e-3
+    )
+
+
 def test_the_published_floor_of_llama_8b_on_h100_is_its_weights_over_the_bandwidth() -> None:
     # 7.505e9 active parameters x 2 bytes / 3352e9 byte/s = 4.478 ms; the cache of one token adds 131 kB.
     found = answer(Scenario(LLAMA, kv_len=0), H100)

@@ -123,6 +123,22 @@ class ProfilerRow(Struct, frozen=True):
     host_share: Annotated[Share, Meta(description="profiler_ns over host_ns.")]
 
 
+class LaunchRow(Struct, frozen=True):
+    """Launches of a phase that were recorded; a graph replay is one."""
+
+    n: int
+    delay_ns: Annotated[
+        float, Meta(description="Median from the end of the call to the start of its first kernel [ns].")
+    ]
+    delay_p95_ns: Annotated[float, Meta(description="Its 95th percentile [ns].")]
+    call_ns: Annotated[float | None, Meta(description="Median length of the call [ns].")]
+    queued: Annotated[
+        float,
+        Meta(description="Share of launches that waited in a queue; near 0 the host is behind the device."),
+    ]
+    deepest: Annotated[int, Meta(description="Most launches issued and not yet started at once.")]
+
+
 class PhaseRow(Struct, frozen=True):
     """One phase: its time, rates against the roofs, and what bounds it."""
 
@@ -184,6 +200,10 @@ class PhaseRow(Struct, frozen=True):
     ] = None
     of_spec: Annotated[
         RoofShares | None, Meta(description="Shares of the data sheet's roofs; null where there is none.")
+    ] = None
+    launches: Annotated[
+        LaunchRow | None,
+        Meta(description="How far the host runs ahead; null without launch records."),
     ] = None
     profiler: Annotated[
         ProfilerRow | None,

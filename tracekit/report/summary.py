@@ -30,6 +30,7 @@ from tracekit.report.contract import (
     Summary,
 )
 from tracekit.report.counted import counters_row
+from tracekit.report.launching import launch_rows
 from tracekit.report.roofs import phase_shares
 from tracekit.roofline.apply import mbu, mfu
 from tracekit.tables import Bottleneck, Kind, Phase
@@ -64,7 +65,7 @@ def summarise(
         errors: Objects with the fields of `ErrorRow`.
         unprofiled: By phase, the time of a step without a profiler [ns].
     """
-    given = unprofiled or {}
+    given, launches = unprofiled or {}, launch_rows(rows)
     whole = int(rows["own_ns"].sum())
     return Summary(
         schema_version=SCHEMA_VERSION,
@@ -75,6 +76,7 @@ def summarise(
         phases=[
             msgspec.structs.replace(
                 _phase(phase, rows, steps, gaps, ceilings, whole),
+                launches=launches.get(phase),
                 profiler=_profiler(steps, gaps, phase, given[phase]) if phase in given else None,
             )
             for phase in _present(rows, steps)

@@ -75,6 +75,8 @@ def _parts(result: Result, width: int) -> Iterator[Any]:
         yield _line(phase.phase, wording.verdict(phase))
         yield _line("", f"time by bottleneck: {wording.listed(phase.bottlenecks)}")
         yield _line("", wording.how_known(phase))
+        if (launched := wording.launches(phase)) is not None:
+            yield _line("", launched)
         if (recorded := wording.profiler(phase)) is not None:
             yield _line("", recorded)
         if (counted := wording.counted(phase)) is not None:

@@ -8,7 +8,7 @@ from tracekit.counters.match import SAID, Level
 from tracekit.report.contract import FindingRow, PhaseRow, QualityRow, Summary
 from tracekit.tables import Phase
 from tracekit.taxonomy import demangle
-from tracekit.units import digits, duration, percent, plain, si
+from tracekit.units import digits, duration, number_of, percent, plain, si
 
 PLAIN_BOUND = {
     "compute": "arithmetic",
@@ -38,6 +38,7 @@ _NEARLY_ALL = 0.95
 _LONGEST_READ = 1000
 _OPENED_BY = {")": "(", ">": "<"}
 _NAME_SPACES = re.compile(r"\b(?:[A-Za-z_]\w*::)+")
+_BEHIND = 0.5
 _WHOLE_PERCENT = 0.0995
 _LEAST_SHOWN = 0.0005
 _SURE = 0.5
@@ -119,6 +120,19 @@ def of_roofs(phase: PhaseRow, name: str) -> list[str]:
     kinds = (("measured", phase.of_measured), ("spec", phase.of_spec))
     found = [(word, getattr(shares, name)) for word, shares in kinds if shares is not None]
     return [of_roof(share, word) or f"- {word[:4]}" for word, share in found]
+
+
+def launches(phase: PhaseRow) -> str | None:
+    """How far the host runs ahead of the device; None without launch records."""
+    found = phase.launches
+    if found is None:
+        return None
+    call = "" if found.call_ns is None else f" of {duration(found.call_ns)}"
+    behind = "the host is behind" if found.queued < _BEHIND else "the host is ahead"
+    return (
+        f"{number_of(found.n, 'launch', 'launches')}{call}, {percent(found.queued)} queued ({behind}); first kernel "
+        f"{duration(found.delay_ns)} after the call (95 %: {duration(found.delay_p95_ns)}), at most {found.deepest} waiting"
+    )
 
 
 def profiler(phase: PhaseRow) -> str | None:

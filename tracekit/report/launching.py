@@ -1,0 +1,52 @@
+"""How far the host runs ahead of the device, by phase: delays of launches, and how many wait at once."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from tracekit.classify import launch_delays, queue_depth
+from tracekit.report.contract import LaunchRow
+from tracekit.tables import Kind
+
+
+def launch_rows(kernels: pd.DataFrame) -> Mapping[str, LaunchRow]:
+    """Launches by phase; phases without a launch record have none.
+
+    Args:
+        kernels: Kernels with phase, rank, kind, ts_ns, correlation, launch_ts_ns and launch_end_ns.
+    """
+    if "launch_end_ns" not in kernels or kernels["launch_ts_ns"].isna().all():
+        return {}
+    deepest = _deepest(kernels)
+    return {
+        str(row["phase"]): LaunchRow(
+            n=int(row["n"]),
+            delay_ns=float(row["median_ns"]),
+            delay_p95_ns=float(row["p95_ns"]),
+            call_ns=None if pd.isna(row["call_ns"]) else float(row["call_ns"]),
+            queued=float(row["queued"]),
+            deepest=deepest.get(str(row["phase"]), 0),
+        )
+        for row in launch_delays(kernels).to_dict("records")
+    }
+
+
+def _deepest(kernels: pd.DataFrame) -> dict[str, int]:
+    """The most launches that waited at once while a phase was launched, over the ranks."""
+    out: dict[str, int] = {}
+    on_device = (kernels["kind"] != Kind.CPU_OP).to_numpy(dtype=bool)
+    launched = kernels[on_device & kernels["launch_ts_ns"].notna().to_numpy(dtype=bool)]
+    # A replay is one launch, and waits until the first of its kernels starts.
+    launched = launched.sort_values("ts_ns", kind="stable").drop_duplicates(
+        ["rank", "correlation", "launch_ts_ns"]
+    )
+    for _, rows in launched.groupby("rank", dropna=False, sort=False):
+        depth = queue_depth(rows)
+        at = np.searchsorted(
+            depth["ts_ns"].to_numpy(), rows["launch_ts_ns"].to_numpy(dtype=np.int64), side="right"
+        )
+        waiting = pd.Series(depth["depth"].to_numpy()[at - 1])
+        for phase, most in waiting.groupby(rows["phase"].astype(object).to_numpy()).max().items():
+            out[str(phase)] = max(out.get(str(phase), 0), int(most))
+    return out
