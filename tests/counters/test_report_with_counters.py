@@ -142,6 +142,7 @@ def test_a_phase_says_how_far_measured_traffic_is_from_the_least(trace: Path, tm
     assert (counters.status, counters.joined) == ({"measured": 1}, {"stream": 1})
     line = "counters of 100 % of the time; 25.2 MB of DRAM traffic where the model needs 12.6 MB: re-read factor 2.00; 75.0 % of L2 sectors found there; joined by same name, grid and occurrence on the stream 100 %"
     assert wording.counted(result.overview.phases[0]) == line
+    assert line in result._repr_html_()
     assert wording.counted(analyze([str(trace)]).overview.phases[0]) is None
 
 

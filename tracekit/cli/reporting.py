@@ -40,7 +40,7 @@ def report(
         str, typer.Option("--format", help="What to write there, separated by commas.")
     ] = FORMATS,
     images: Annotated[
-        bool, typer.Option("--images", help="Write the charts as PNG files beside report.md.")
+        bool, typer.Option("--images", help="Write the roofline as a PNG beside report.md.")
     ] = False,
     as_json: Json = False,
     fail: FailOn = None,
