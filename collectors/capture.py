@@ -20,7 +20,7 @@ from collectors import profiling
 from collectors.building import Origin
 from collectors.machine import Machine
 from collectors.workload import GRAPHED, MIXED_STEPS, Runner, Timed
-from tracekit.errors import UnsupportedError
+from tracekit.errors import TracekitError, UnsupportedError
 from tracekit.formats import (
     CEILINGS,
     DONOR_TRACE,
@@ -73,8 +73,7 @@ def run(
         UnsupportedError: Out of memory, or a step that cannot be captured as a graph.
         CaptureError: A trace cannot be written, or holds nothing.
     """
-    # A folder without a manifest is an unfinished capture; the manifest is written last.
-    (folder / RUN).unlink(missing_ok=True)
+    _forget(folder)
     try:
         runner = _ready(config, workload, device, progress, origin)
         return _passes(runner, folder, progress)
@@ -84,6 +83,22 @@ def run(
         if "alloc" in str(error) and "memory" in str(error):
             raise _out_of_memory(workload) from error
         raise
+
+
+def _forget(folder: Path) -> None:
+    """Remove an earlier capture's manifest, and those of its files that this one may not write again.
+
+    A folder without a manifest is an unfinished capture; the manifest is written last. Counters and a donor pass of
+    another workload would be read as this one's.
+    """
+    try:
+        earlier = RunManifest.read(folder).files
+    except TracekitError:
+        earlier = ()
+    for record in earlier:
+        if record.made_by in {"donor", "counters"} and Path(record.name).name == record.name:
+            (folder / record.name).unlink(missing_ok=True)
+    (folder / RUN).unlink(missing_ok=True)
 
 
 def _out_of_memory(workload: Workload) -> UnsupportedError:

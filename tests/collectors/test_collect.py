@@ -19,6 +19,7 @@ from tracekit.formats import (
     SHAPES_TRACE,
     TIMING_TRACE,
     CollectRequest,
+    FileRecord,
     MeasuredCeilings,
     RunManifest,
 )
@@ -238,6 +239,23 @@ def test_a_capture_is_collected_over_an_earlier_one(
     collect(request_, progress)
     (outcome,) = collect(replace(request_, prompt_lens=(8,)), progress)
     assert outcome.manifest.workload.prompt_len == 8
+
+
+def test_nothing_of_an_earlier_capture_is_read_as_the_new_one(
+    collect: Collect, progress: Recorder, request_: CollectRequest
+) -> None:
+    (outcome,) = collect(request_, progress)
+    stale = [FileRecord("donor.trace.json.gz", "donor"), FileRecord("counters-dram.csv", "counters")]
+    mine = request_.output / "counters-mine.csv"
+    outside = request_.output.parent / "outside.csv"
+    for path in (*(request_.output / record.name for record in stale), mine, outside):
+        path.write_text("of another workload")
+    files = (*outcome.manifest.files, *stale, FileRecord("../outside.csv", "counters"))
+    replace(outcome.manifest, files=files).write(request_.output)
+    collect(replace(request_, prompt_lens=(8,)), progress)
+    assert not any((request_.output / record.name).exists() for record in stale)
+    assert mine.exists()
+    assert outside.exists()
 
 
 @pytest.mark.parametrize(

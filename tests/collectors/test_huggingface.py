@@ -194,6 +194,19 @@ def test_a_checkpoint_of_another_shape_is_one_line(tmp_path: Path) -> None:
     assert "\n" not in caught.value.message
 
 
+@pytest.mark.usefixtures("package")
+def test_a_profiler_of_counters_is_given_the_same_model(tmp_path: Path) -> None:
+    from collectors import counted  # noqa: PLC0415 - as above
+    from collectors.building import Origin  # noqa: PLC0415 - as above
+    from collectors.huggingface import document_of  # noqa: PLC0415 - as above
+
+    loaded(DENSE).save_pretrained(tmp_path / "weights")
+    origin = Origin(document_of(DENSE), tmp_path / "weights")
+    spoken = json.loads(counted.specification(DENSE, WORKLOAD, origin))
+    assert Origin.from_json(spoken["origin"]) == origin
+    assert counted.run(DENSE, WORKLOAD, origin) == 1 + 3
+
+
 def test_without_transformers_one_line_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     from collectors.huggingface import check_backend  # noqa: PLC0415 - as above
 
