@@ -40,6 +40,7 @@ class Effort:
         repeats: Repeats of each; the best counts.
         inner: Calls of one repeat.
         ops: Ops of one launch-overhead repeat.
+        limit_s: Time after which no further repeat of one measurement begins [s].
     """
 
     sides: tuple[int, ...]
@@ -47,6 +48,7 @@ class Effort:
     repeats: int
     inner: int
     ops: int
+    limit_s: float = 2.0
 
 
 def effort_for(machine: Machine) -> Effort:
@@ -190,17 +192,29 @@ class Bench:
         return torch.empty(shape, dtype=dtype, device=self.device).normal_(generator=self.generator)
 
     def best(self, work: Callable[[], object], inner: int | None = None) -> float:
-        """Seconds of one call: the best repeat, after one that does not count."""
-        calls = inner or self.effort.inner
-        times = []
-        for _ in range(self.effort.repeats + 1):
-            self._synchronise()
-            start = time.perf_counter()
-            for _ in range(calls):
-                work()
-            self._synchronise()
-            times.append((time.perf_counter() - start) / calls)
-        return min(times[1:])
+        """Seconds of one call: the best repeat, after one call that does not count.
+
+        What takes long needs fewer repeats: a card without fp64 units takes seconds for one product.
+        """
+        calls, limit = inner or self.effort.inner, self.effort.limit_s
+        alone = self._seconds(work, 1)
+        if alone * calls > limit / 2:
+            calls = 1
+        times: list[float] = []
+        spent = 0.0
+        while not times or (len(times) < self.effort.repeats and spent < limit):
+            took = self._seconds(work, calls)
+            times.append(took / calls)
+            spent += took
+        return min(times)
+
+    def _seconds(self, work: Callable[[], object], calls: int) -> float:
+        self._synchronise()
+        start = time.perf_counter()
+        for _ in range(calls):
+            work()
+        self._synchronise()
+        return time.perf_counter() - start
 
     def _synchronise(self) -> None:
         if self.device.type == "cuda":

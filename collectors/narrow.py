@@ -7,6 +7,7 @@ from collectors.machine import Machine
 
 # Those that torch lets multiply fp8: `_scaled_mm_allowed_device` of aten/src/ATen/native/cuda/ScaledBlas.cpp.
 _LEAST_CUDA = (8, 9)
+_PROBE = 64
 _ROCM = ("gfx942", "gfx950", "gfx1200", "gfx1201")
 
 
@@ -18,12 +19,22 @@ def why_no_fp8(device: torch.device, machine: Machine) -> str | None:
         return "timed on GPUs alone"
     target = _rocm_target(device)
     if target is not None:
-        return None if target.startswith(_ROCM) else f"{target} multiplies no fp8"
+        return _refused(device) if target.startswith(_ROCM) else f"{target} multiplies no fp8"
     major, _, minor = machine.capability.partition(".")
     known = major.isdigit() and minor.isdigit()
     if known and (int(major), int(minor)) >= _LEAST_CUDA:
-        return None
+        return _refused(device)
     return f"compute capability {machine.capability} multiplies no fp8"
+
+
+def _refused(device: torch.device) -> str | None:
+    """What torch says against a small product on the device; None where it makes it."""
+    try:
+        left, right = (torch.ones(rows, _PROBE, device=device).to(fp8_dtype(device)) for rows in (1, _PROBE))
+        scaled_product(left, right)
+    except (RuntimeError, NotImplementedError) as error:
+        return f"PyTorch refuses it: {str(error).strip().splitlines()[0][:120]}"
+    return None
 
 
 def fp8_dtype(device: torch.device) -> torch.dtype:
