@@ -8,6 +8,7 @@ import pytest
 
 from tracekit.errors import UsageError
 from tracekit.models import ModelConfig, preset
+from tracekit.roofline import device_ceilings, load_devices
 from tracekit.tables.ceilings import Ceilings, Roof
 from tracekit.whatif.answer import Target, answer, what_if
 from tracekit.whatif.floors import loads, ridge_batch
@@ -86,6 +87,26 @@ def test_prefill_linears_of_512_tokens_are_right_of_every_ridge_but_attention_is
     assert attention.flops / (attention.kv_bytes + attention.moved) == pytest.approx(128, abs=1)
     assert out.compute_s(H100.ceilings) > out.dram_s(H100.ceilings)
     assert attention.compute_s(H100.ceilings) < attention.dram_s(H100.ceilings)
+
+
+@pytest.mark.parametrize(
+    ("key", "ridge"), [("a100-sxm4-80gb", 153), ("h100-sxm5-80gb", 295), ("h200-sxm", 206), ("mi300x", 246)]
+)
+def test_the_article_on_each_device_at_batch_1_and_64(key: str, ridge: int) -> None:
+    # The table of docs/explanation/prefill-decode.md: products of a prompt of 512 are right of every ridge, its
+    # attention and all of decode are left of it.
+    ceilings = device_ceilings(next(row for row in load_devices() if row.key == key))
+    assert round(ceilings.ridge("bf16") or 0) == ridge
+    prefill = Scenario(ARTICLE, "prefill", prompt_len=512, kv_len=0)
+    bounds = {part.role: part for part in loads(prefill, ceilings)}
+    assert bounds["out"].compute_s(ceilings) > bounds["out"].dram_s(ceilings)
+    assert bounds["attention"].compute_s(ceilings) < bounds["attention"].dram_s(ceilings)
+    for batch, intensity in ((1, 1.0), (64, 62.0)):
+        decode = {part.role: part for part in loads(Scenario(ARTICLE, batch=batch, kv_len=999), ceilings)}
+        out, attention = decode["out"], decode["attention"]
+        assert out.flops / (out.weight_bytes + out.moved) == pytest.approx(intensity, rel=0.01)
+        assert attention.flops / attention.kv_bytes == pytest.approx(1.0)
+        assert all(part.compute_s(ceilings) < part.dram_s(ceilings) for part in (out, attention))
 
 
 def test_each_lever_of_decode_has_a_number() -> None:
