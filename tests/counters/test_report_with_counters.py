@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import jsonschema
 import pytest
 from tracebuilder import TraceBuilder
 from typer.testing import CliRunner
@@ -13,6 +14,7 @@ from tracekit.formats import TIMING_TRACE, RunManifest, Workload
 from tracekit.pipeline import Options, analyze
 from tracekit.report import wording
 from tracekit.report.html import render_html
+from tracekit.report.reference import json_schema
 
 HEAD = "ID,Process ID,Kernel Name,Context,Stream,Block Size,Grid Size,Device,CC"
 
@@ -60,6 +62,7 @@ def test_measured_bytes_stand_beside_the_least_that_the_model_needs(trace: Path,
     result = CliRunner().invoke(app, ["report", str(trace), "--counters", counters, "--json"])
     assert result.exit_code == 0
     document = json.loads(result.stdout)
+    jsonschema.validate(document, json_schema())
     phase = document["phases"][0]
     # Three matrices of 4 MiB, and twice that measured.
     assert (phase["dram_bytes"], phase["dram_bytes_hw"]) == (3 * 4 * 1024 * 1024, 25_165_824)
