@@ -66,3 +66,8 @@ def test_an_answer_is_written_as_a_page_markdown_and_json(capture: str, tmp_path
     assert [path.name for path in (tmp_path / "one").iterdir()] == ["whatif.md"]
     refused = CliRunner().invoke(app, [*asked, "--format", "parquet"])
     assert "one or more of html,md,json" in getattr(refused.exception, "hint", "")
+
+
+def test_graphs_are_a_lever_where_none_are_replayed(capture: str) -> None:
+    levers = {lever["lever"] for lever in ask(capture, "--model", "Llama-3.1-8B")["levers"]}
+    assert "cuda-graphs" in levers

@@ -23,6 +23,8 @@ from tracekit.whatif.memory import Memory, memory
 from tracekit.whatif.scenario import Scenario
 
 SCHEMA_VERSION = 1
+_REPLAYED = 0.5
+"""Share of kernels from graphs above which a capture replays already: its waits for the host are of another kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +332,7 @@ def levers(scenario: Scenario, target: Target, asked: Answer, seen: Seen | None)
             lambda s: replace(s, batch=most),
             "as many as the memory holds, which a paged cache lets a batch reach",
         )
-    if seen is not None:
+    if seen is not None and seen.observed.replayed < _REPLAYED:
         chosen["cuda-graphs"] = (
             lambda s: replace(s, cuda_graphs=True),
             "removes the waits for the host alone",

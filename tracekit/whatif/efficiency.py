@@ -54,6 +54,7 @@ class Observed:
         host_s: The part of it that waits for the host.
         spread: Half of the interquartile range of step times over their median.
         wall_s: Median step.
+        replayed: Share of its kernels that came from graphs.
     """
 
     groups: Mapping[str, Group]
@@ -62,6 +63,7 @@ class Observed:
     host_s: float
     spread: float
     wall_s: float
+    replayed: float = 0.0
 
 
 def group_of(family: str) -> str | None:
@@ -97,6 +99,7 @@ def observe(kernels: pd.DataFrame, steps: pd.DataFrame, gaps: pd.DataFrame) -> O
         _a_step(gaps[inside & host], steps),
         float((high - low) / 2 / middle) if middle else 0.0,
         float(middle),
+        float(kernels["from_graph"].fillna(value=False).astype(bool).mean()) if len(kernels) else 0.0,
     )
 
 
