@@ -74,6 +74,7 @@ def test_a_disturbed_step_does_not_move_what_was_seen() -> None:
             "family": "gemm",
             "bottleneck": "dram",
             "dur_ns": [1000 * time for time in times],
+            "from_graph": [True, True, True, False],
         }
     )
     steps = pd.DataFrame({"step_id": range(4), "dur_ns": [2000 * time for time in times]})
@@ -81,5 +82,6 @@ def test_a_disturbed_step_does_not_move_what_was_seen() -> None:
     found = observe(kernels, steps, gaps)
     assert found.groups["products"].time_s == pytest.approx(105e-6)
     assert found.wall_s == pytest.approx(210e-6)
+    assert found.replayed == 0.75
     # Half of the steps wait not at all.
     assert found.host_s == pytest.approx(0.5e-6)
