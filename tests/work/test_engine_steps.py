@@ -77,6 +77,9 @@ def test_the_cache_and_the_weights_are_those_of_the_layer(kernels: Any) -> None:
     (step,) = kernels.steps.to_dict("records")
     # One latent and rope part of 2 B a key; packed experts: half a byte and two bytes a group of 32 a weight.
     assert step["kv_bytes"] == KEYS * (LATENT + ROPE) * 2
+    # Products inside MLA multiply by the expansion of its latent, which is a weight.
+    expansion = HEADS * LATENT * (NOPE + VALUE) * 2
     touched = EXPERTS * (1 - (1 - CHOSEN / EXPERTS) ** REQUESTS)
-    assert step["weight_bytes"] == pytest.approx(touched * 2 * INNER * HIDDEN * (0.5 + 2 / 32))
+    experts = touched * 2 * INNER * HIDDEN * (0.5 + 2 / 32)
+    assert step["weight_bytes"] == pytest.approx(expansion + experts)
     assert step["flops"] == kernels.kernels["flops"].sum()

@@ -230,7 +230,10 @@ def _mains(
     )
     columns.put(mains, flops, dram_bytes, sources[mains])
     known = ~np.isnan(dram_bytes)
-    columns.weight_bytes[mains] = np.where(known, _numbers([work.weight_bytes for work in works]), np.nan)
+    weights = _numbers([work.weight_bytes for work in works])
+    # MLA multiplies queries and results by the expansion of its latent, a head each.
+    weights += np.where(owners.in_latent[mains], _numbers([work.second_bytes for work in works]), 0.0)
+    columns.weight_bytes[mains] = np.where(known, weights, np.nan)
     columns.kv_bytes[mains] = np.where(known, _numbers([work.kv_bytes for work in works]), np.nan)
     columns.bus_bytes[mains] = _numbers([work.bus_bytes for work in works])
     columns.dtype[mains] = [work.dtype for work in works]

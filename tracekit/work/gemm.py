@@ -5,6 +5,7 @@ A bias or a scaling is part of the epilogue: it adds its bytes and no useful mat
 """
 
 import math
+from dataclasses import replace
 
 from tracekit.work.registered import OpKind, OpWork, model
 from tracekit.work.signature import OpCall, Tensor
@@ -122,7 +123,8 @@ def _batched(a: Tensor | None, b: Tensor | None, bias: Tensor | None = None) -> 
         return None
     if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
         return None
-    return product(a, b, math.prod(a.shape[:2]) * b.shape[2], a.shape[2], bias=bias, weight=False)
+    work = product(a, b, math.prod(a.shape[:2]) * b.shape[2], a.shape[2], bias=bias, weight=False)
+    return replace(work, second_bytes=float(b.bytes))
 
 
 @model("aten::bmm", kind=OpKind.GEMM)

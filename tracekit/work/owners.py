@@ -15,7 +15,7 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 _KINDS = list(OpKind)
-_VIEW = _KINDS.index(OpKind.VIEW)
+_VIEW, _LATENT = _KINDS.index(OpKind.VIEW), _KINDS.index(OpKind.LATENT)
 _POINTWISE = (OpKind.ELEMENTWISE, OpKind.REDUCTION)
 
 # An op of the kind on the left has done its work through inner ops of the kinds on the right.
@@ -53,6 +53,7 @@ class Owners:
         cpu: Whether the row is an op's self time, not a device kernel.
         active: Whether the op's model gives work that one of its kernels does.
         covered: Whether other rows have done its work: the self time of a composite.
+        in_latent: Whether that op is inside MLA's.
     """
 
     op: Ints
@@ -61,6 +62,7 @@ class Owners:
     cpu: Bools
     active: Bools
     covered: Bools
+    in_latent: Bools
 
 
 def find_owners(kernels: pd.DataFrame, ops: pd.DataFrame, signed: Signed) -> Owners:
@@ -72,7 +74,7 @@ def find_owners(kernels: pd.DataFrame, ops: pd.DataFrame, signed: Signed) -> Own
     if ops.empty or not len(signed.work):
         nowhere = np.full(len(kernels), -1, dtype=np.int64)
         no = np.zeros(len(kernels), dtype=np.bool_)
-        return Owners(nowhere, nowhere.copy(), no, cpu, no.copy(), no.copy())
+        return Owners(nowhere, nowhere.copy(), no, cpu, no.copy(), no.copy(), no.copy())
     tree = _Tree(ops, signed)
     inside = work & (rows >= 0)
     owner = np.where(inside, np.where(cpu, tree.nearest[rows], tree.nearest_working[rows]), -1)
@@ -82,9 +84,10 @@ def find_owners(kernels: pd.DataFrame, ops: pd.DataFrame, signed: Signed) -> Own
     active = owned & ~down & tree.has_work[owner]
     own = owned & (owner == rows)
     # What MLA's op launches itself beside its attention op may be a product.
-    latent = owned & (np.where(owned, signed.kind[signature], -1) == _KINDS.index(OpKind.LATENT))
+    latent = owned & (np.where(owned, signed.kind[signature], -1) == _LATENT)
     covered = (down & (cpu | (own & ~latent))) | (cpu & inside & ~owned & tree.has_inner_work[rows])
-    return Owners(owner, signature, own, cpu, active, covered)
+    in_latent = owned & ~latent & (tree.around_latent[owner] >= 0)
+    return Owners(owner, signature, own, cpu, active, covered, in_latent)
 
 
 class _Tree:
@@ -104,6 +107,7 @@ class _Tree:
         self.stood_down = working & ((inner & _done_by()[kind]) != 0)
         self.nearest = _nearest(kind >= 0, parent, levels)
         self.nearest_working = _nearest(working, parent, levels)
+        self.around_latent = _nearest(kind == _LATENT, parent, levels)
 
 
 def _done_by() -> Ints:

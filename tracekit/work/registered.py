@@ -78,6 +78,7 @@ class OpWork:
         absorbed: The heads for steps of one query token a request, where MLA then works in the latent space.
         bus_bytes: Bytes that a collective puts on a rank's link, as nccl-tests count them; None where the number
             of ranks is not recorded, and for what is no collective.
+        second_bytes: The second operand of a batch of products: inside MLA it is a weight, elsewhere it is not.
     """
 
     flops: float | None
@@ -89,6 +90,7 @@ class OpWork:
     heads: Heads | None = None
     absorbed: Heads | None = None
     bus_bytes: float | None = None
+    second_bytes: float = 0.0
 
 
 NOTHING = OpWork(0.0, 0.0, None, None)
