@@ -112,8 +112,12 @@ def test_a_folder_that_collect_wrote_brings_its_counters_and_how_they_were_made(
     written(folder, table({"lts__t_bytes.sum": ("byte", "9")}), "counters-ops.csv")
     workload = Workload("m", "bf16", "bf16", ("decode",), 1, 8, 8, 1, 0, 1, 0, "cuda", "sdpa")
     note = "counters (counters-dram.csv): set lite on gh100, cache control none"
-    RunManifest(workload, {}, 1, 2, 3, {}, {}, "tracekit collect", notes=(note,)).write(folder)
+    busy = "other work kept the machine busy"
+    RunManifest(workload, {}, 1, 2, 3, {}, {}, "tracekit collect", notes=(note, busy)).write(folder)
     result = analyze([str(folder)])
+    # What the collector noted of the run is said as well, and how counters were made only beside them.
+    said = result.quality[result.quality["code"] == "collector_note"]
+    assert said["message"].tolist() == [busy]
     assert [(used.role, used.evidence) for used in result.overview.captures] == [
         ("timing", "named by the folder's manifest"),
         ("counters", note),

@@ -7,7 +7,7 @@ import pandas as pd
 from tracekit.checks import check_ranks, check_steps
 from tracekit.classify import find_findings
 from tracekit.errors import UsageError
-from tracekit.pipeline.loading import Failure, Loaded, assign_roles, load, with_shapes
+from tracekit.pipeline.loading import Failure, Loaded, assign_roles, collector_notes, load, with_shapes
 from tracekit.pipeline.options import Options
 from tracekit.pipeline.stages import Measured, Staged, named, place_after, run_stages
 from tracekit.pipeline.steady import steady
@@ -72,7 +72,9 @@ def _together(
         quality.append(_quality(notes, part.capture.info.rank))
         counted += len(stage.kernels)
         stepped += int(stage.steps["step_id"].max()) + 1 if len(stage.steps) else 0
-    quality.append(_quality(check_ranks([part.capture.info for part, _ in staged]), None))
+    quality.append(
+        _quality([*check_ranks([part.capture.info for part, _ in staged]), *collector_notes(parts)], None)
+    )
     ceilings = staged[0][1].ceilings if staged else Ceilings()
     all_kernels, all_steps, all_gaps = _stacked(kernels), _stacked(steps), _stacked(gaps)
     faster = other_memories(ceilings.device, load_devices(options.data))

@@ -14,7 +14,7 @@ from tracekit.readers import cache, read_counters, read_source
 from tracekit.readers.discover import Source, discover
 from tracekit.readers.kineto.helper import let_go
 from tracekit.registry import rows
-from tracekit.tables import Capture, Role
+from tracekit.tables import Capture, QualityNote, Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +132,16 @@ def _in_manifest(source: Source) -> str:
         return named
     mark = f"({Path(source.path).name})"
     return next((note for note in RunManifest.read(source.run).notes if mark in note), named)
+
+
+def collector_notes(parts: Iterable[Loaded]) -> Iterator[QualityNote]:
+    """What the collector noted of the runs that the parts belong to, but for how counters were made: each once."""
+    known = list(parts)
+    files = [f"({Path(part.capture.info.path).name})" for part in known if part.role is Role.COUNTERS]
+    for run in dict.fromkeys(part.run for part in known if part.run is not None):
+        for note in RunManifest.read(run).notes:
+            if not any(file in note for file in files):
+                yield QualityNote("collector_note", 1, note)
 
 
 def assign_roles(loaded: Iterable[Loaded]) -> list[Loaded]:

@@ -228,4 +228,9 @@ CODES: dict[str, tuple[str, str]] = {
         "take DRAM bytes from a single-pass run",
     ),
     "counters_total": ("counters without kernels to join them to", "give the trace of the same run too"),
+    # the collection
+    "collector_note": (
+        "what the collector noted of the run",
+        "collect again where the message names a cause; figures of a busy machine are low",
+    ),
 }
