@@ -32,6 +32,7 @@ CASES = [
     # Absorbed MLA: every head meets the latent of 512 and the rope part of 64; one row of the cache serves all.
     ("_flashmla_C::fwd_kvcache_mla bf16[4,1,128,576] bf16[99,64,1,576] =512 int32[4] int32[4,9] =0.1 =True int32[9,8] int32[5]", LATENT),
     ("_flashmla_C::fwd_kvcache_mla bf16[4,1,128,576] bf16[99,64,1,576] - =512 int32[4] int32[4,9] =0.1 =True int32[9,8] int32[5]", LATENT),
+    ("_flashmla_C::fwd_kvcache_mla bf16[4,1,128,576] bf16[99,64,1,576] =-512 int32[4] int32[4,9]", None),
     ("sgl_kernel::dense_decode_fwd bf16[4,1,128,576] bf16[99,64,1,576] =512 int32[4] int32[4,9] =0.1 =True - -", LATENT),
     ("_flashmla_extension_C::fwd_kvcache_mla_fp8 fp8[4,1,128,576] fp8[99,64,1,576] =512 int32[4] int32[4,9] =0.1 =True int32[9,8] int32[5] fp32[1] fp32[1]", Heads(128, 1, 576, 512, 1, 1.0, cached=576)),
     ("sgl_kernel::cutlass_mla_decode bf16[4,128,512] bf16[4,128,512] bf16[4,128,64] bf16[99,128,576] int32[4] int32[4,9] uint8[9]", LATENT),

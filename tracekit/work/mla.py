@@ -59,7 +59,7 @@ def flash_mla(call: OpCall) -> OpWork | None:
     DeepSeek-V3.2. With `indices` [B, Lq, topk] attention is sparse, see `sparse`.
     """
     q, cache = call.tensor(0), call.tensor(1)
-    latent = next((size for size in map(call.integer, (2, 3)) if size), None)
+    latent = next((size for size in map(call.integer, (2, 3)) if size and size > 0), None)
     if q is None or cache is None or latent is None or len(q.shape) != _BATCH or latent > q.shape[-1]:
         return None
     chosen = next((tensor for tensor in call.tensors()[2:] if _are_indices(tensor, q)), None)

@@ -167,6 +167,14 @@ def test_rows_of_a_summary_by_range_without_numbers_are_kept_out() -> None:
     assert [(note.code, note.count) for note in capture.quality] == [("bad_time", 1), ("summary_only", 1)]
 
 
+def test_numbers_beyond_any_recording_are_kept_out_or_bounded() -> None:
+    huge = 1 << 61
+    capture = parse(by_range(("a", huge, 2, 20, 10, 10, "gemm"), ("a", 1, 1, huge, 10, 10, "norm")))
+    assert capture.device_events["dur_ns"].tolist() == [10, 10]
+    assert capture.annotations["ts_ns"].tolist() == [0, 10]
+    assert [(note.code, note.count) for note in capture.quality] == [("bad_time", 1), ("summary_only", 2)]
+
+
 def test_none_stands_for_no_range_in_older_reports() -> None:
     old = by_range(("", 0, 2, 20, 10, 10, "gemm")).replace('"",PushPop,7,8,', "None,None,None,None,")
     capture = parse(old)

@@ -23,6 +23,8 @@ COLUMNS = frozenset({"NVTX Range", "Kern Inst", "Kernel Name"})
 _STEP_KINDS = ("counts", "mode", "span")
 _LONGEST_TEXT = 512
 _MOST_ROWS, _MOST_RANGES = 500_000, 5_000
+# A number above this is damage; sums of as many as are read stay within 64 bits.
+_LARGEST = 1 << 43
 _NUMBERS = {
     "instances": "NVTX Inst",
     "count": "Kern Inst",
@@ -89,7 +91,7 @@ class ByRange:
         texts = columns["NVTX Range"], columns["PID"], columns["TID"], columns["Kernel Name"]
         for row, (text, process, thread, kernel) in enumerate(zip(*texts, strict=True)):
             instances, *values = (numbers[name][row] for name in _NUMBERS)
-            if not kernel or None in values or min(values) < 0 or not values[0]:
+            if not kernel or None in values or min(values) < 0 or max(values) > _LARGEST or not values[0]:
                 self.bad += 1
                 continue
             # Releases to 2022 write None where there is no range, no process and no thread.
@@ -196,12 +198,13 @@ def lay_out(ranges: list[Range]) -> Layout:
     count, total, owner, instances = [], [], [], []
     for number, found in enumerate(ranges):
         threads.setdefault(found.thread, len(threads))
+        most = max(kernel.count for kernel in found.kernels.values())
         for name, kernel in found.kernels.items():
             names.append(name)
             count.append(kernel.count)
             total.append(kernel.total)
             owner.append(number)
-            instances.append(found.instances if found.text else 1)
+            instances.append(min(found.instances, most) if found.text else 1)
     frame = _spread(*(np.array(part, np.int64) for part in (count, total, owner, instances)))
     frame["name"] = pd.Categorical.from_codes(*_coded(names, frame.pop("row").to_numpy()))
     frame = frame.sort_values(["owner", "instance"], kind="stable", ignore_index=True)
