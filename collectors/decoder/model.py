@@ -76,7 +76,7 @@ class Decoder(nn.Module):
         for block in self.blocks:
             x = block(x, step, self.rotary)
         if step.last_rows is not None:
-            x = x[step.last_rows]
+            x = x.index_select(0, step.last_rows)
         weight = self.embedding.weight if self.head is None else self.head.weight
         return functional.linear(self.norm(x), weight).argmax(dim=-1)
 
