@@ -15,6 +15,7 @@ ROWS = {device.key: device for device in load_devices()}
 A100 = device_ceilings(ROWS["a100-sxm4-80gb"])
 A100_40 = device_ceilings(ROWS["a100-sxm4-40gb"])
 H100 = device_ceilings(ROWS["h100-sxm5-80gb"])
+L4, H20 = device_ceilings(ROWS["l4"]), device_ceilings(ROWS["h20-96gb"])
 H200 = with_measured(
     device_ceilings(ROWS["h200-sxm"]),
     flops_per_s={"bf16": 787e12},
@@ -65,8 +66,8 @@ def test_ridge_points(ceilings: Ceilings, ridge: int) -> None:
 
 @pytest.mark.parametrize(
     ("ceilings", "batch"),
-    [(A100, 165), (A100_40, 222), (H100, 345), (H200, 201)],
-    ids=["A100-80", "A100-40", "H100", "H200"],
+    [(A100, 165), (A100_40, 222), (H100, 345), (H200, 201), (L4, 502), (H20, 38)],
+    ids=["A100-80", "A100-40", "H100", "H200", "L4", "H20"],
 )
 def test_ridge_batch_of_a_square_layer(ceilings: Ceilings, batch: int) -> None:
     # M H / (2M + H) = I*  gives  M* = I* H / (H - 2 I*)

@@ -11,7 +11,7 @@ from tracekit.models import ModelConfig, preset
 from tracekit.roofline import device_ceilings, load_devices
 from tracekit.tables.ceilings import Ceilings, Roof
 from tracekit.whatif.answer import Target, answer, what_if
-from tracekit.whatif.floors import loads, ridge_batch
+from tracekit.whatif.floors import all_reduce_s, loads, ridge_batch
 from tracekit.whatif.scenario import Scenario
 
 
@@ -43,6 +43,13 @@ def test_the_published_floor_of_llama_8b_on_h100_is_its_weights_over_the_bandwid
     assert found.floor_s == pytest.approx(4.478e-3, rel=2e-3)
     assert found.weight_bytes == pytest.approx(2 * 7.505e9, rel=1e-3)
     assert found.bound_by == "weights"
+
+
+def test_the_all_reduce_of_a_decode_batch_is_a_few_microseconds() -> None:
+    # 64 x 8192 x 2 bytes = 1 MiB; a ring of 8 moves 1.75 of it over 450e9 byte/s: 4.1 us, twice a layer.
+    seconds, count = all_reduce_s(Scenario(preset("Llama-3.1-70B"), batch=64, ranks=8), H100.ceilings)
+    assert count == 160
+    assert seconds / count == pytest.approx(4.08e-6, rel=1e-3)
 
 
 def test_decode_attention_of_the_article_reads_16_megabytes_at_one_flop_a_byte() -> None:
