@@ -126,7 +126,7 @@ def _check_options(config: ModelConfig, workload: Workload, device: torch.device
     if workload.backend == "transformers":
         check_backend(workload)
     if workload.cuda_graphs:
-        check_graphs(device, experts=bool(config.experts))
+        check_graphs(device, experts=bool(config.experts), decodes="decode" in workload.phases)
     if workload.compile or workload.attention == "flex":
         check_compiler("--compile" if workload.compile else "--attention flex", device)
     windowed = any(config.windowed) and config.sliding_window < workload.prompt_len

@@ -37,16 +37,25 @@ class Replayed:
         return self.chosen
 
 
-def check_graphs(device: torch.device, *, experts: bool) -> None:
+def check_graphs(device: torch.device, *, experts: bool, decodes: bool) -> None:
     """Refuse what cannot be captured, before any work.
 
+    Args:
+        device: Where it is to run.
+        experts: Whether the model has experts.
+        decodes: Whether decode is among the phases.
+
     Raises:
-        UnsupportedError: The device is no GPU, or the host takes part in each step.
+        UnsupportedError: The device is no GPU, the host takes part in each step, or no step is a decode step.
     """
     if device.type != "cuda":
         raise UnsupportedError(
             "--cuda-graphs needs a CUDA device: a CPU has no graphs to replay",
             hint="leave it out, or run on a machine with a GPU",
+        )
+    if not decodes:
+        raise UnsupportedError(
+            "--cuda-graphs replays decode steps, and --phase has none", hint="add decode to --phase"
         )
     if experts:
         raise UnsupportedError(

@@ -144,14 +144,20 @@ def test_a_step_that_no_graph_can_hold_is_one_line(runner: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("device", "experts", "says"),
-    [("cpu", False, "needs a CUDA device"), ("cuda", True, "mixture of experts")],
+    ("device", "experts", "decodes", "says"),
+    [
+        ("cpu", False, True, "needs a CUDA device"),
+        ("cuda", True, True, "mixture of experts"),
+        ("cuda", False, False, "replays decode steps, and --phase has none"),
+    ],
 )
-def test_what_cannot_be_captured_is_refused_before_any_work(device: str, experts: bool, says: str) -> None:
+def test_what_cannot_be_captured_is_refused_before_any_work(
+    device: str, experts: bool, decodes: bool, says: str
+) -> None:
     from collectors.graphs import check_graphs  # noqa: PLC0415 - as above
 
     with pytest.raises(UnsupportedError, match=says):
-        check_graphs(torch.device(device), experts=experts)
+        check_graphs(torch.device(device), experts=experts, decodes=decodes)
 
 
 def test_the_command_refuses_graphs_on_a_cpu(tmp_path: Path) -> None:
