@@ -161,6 +161,8 @@ def aiter_stage(call: OpCall) -> OpWork | None:
     w = call.tensor(1 if first else 2)
     if x is None or out is None or w is None or not chosen or chosen < 0 or len(w.shape) != _EXPERTS:
         return None
+    if not x.shape or not out.shape:
+        return None
     tokens = x.shape[0]
     width, inner = (w.shape[1], x.shape[-1]) if first else (out.shape[-1], x.shape[-1])
     if not _fits(w, width, inner):

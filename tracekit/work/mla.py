@@ -34,13 +34,16 @@ def unified_mla(call: OpCall) -> OpWork | None:
     only the absorbed form is known. The cache's type is not recorded.
     """
     q, latent, rope, out = (call.tensor(index) for index in range(4))
-    if q is None or latent is None or rope is None or len(q.shape) != _RAGGED or len(latent.shape) != 2:  # noqa: PLR2004 - [T, dc]
+    if q is None or latent is None or rope is None or not rope.shape:
+        return None
+    if len(q.shape) != _RAGGED or len(latent.shape) != 2:  # noqa: PLR2004 - [T, dc]
         return None
     kept, turned = latent.shape[1], rope.shape[-1]
     absorbed = latent_heads(q, kept, turned, None)
-    if out is None or not out.rows or out.numel % (q.shape[0] * q.shape[1] or 1):
+    results = q.shape[0] * q.shape[1]
+    if out is None or not results or out.numel % results:
         return OpWork(None, None, q.dtype, q.dtype, absorbed=absorbed)
-    value = out.numel // (q.shape[0] * q.shape[1])
+    value = out.numel // results
     expanded = Heads(q.shape[1], q.shape[1], q.shape[2], value, q.item, None, cached=kept + turned)
     return OpWork(None, None, q.dtype, q.dtype, heads=expanded, absorbed=absorbed)
 
@@ -60,7 +63,9 @@ def flash_mla(call: OpCall) -> OpWork | None:
     """
     q, cache = call.tensor(0), call.tensor(1)
     latent = next((size for size in map(call.integer, (2, 3)) if size and size > 0), None)
-    if q is None or cache is None or latent is None or len(q.shape) != _BATCH or latent > q.shape[-1]:
+    if q is None or cache is None or latent is None or {len(q.shape), len(cache.shape)} != {_BATCH}:
+        return None
+    if latent > q.shape[-1]:
         return None
     chosen = next((tensor for tensor in call.tensors()[2:] if _are_indices(tensor, q)), None)
     if chosen is not None:
@@ -85,7 +90,9 @@ def sparse_mla(call: OpCall) -> OpWork | None:
     """`sgl_kernel::sparse_prefill_fwd(q[T, h, dqk], kv[tokens, 1, dqk], indices[T, 1, topk], scale, dv, ...)`: see `sparse`."""
     q, kv, indices = call.tensor(0), call.tensor(1), call.tensor(2)
     value = call.integer(_value_at(call.name))
-    if q is None or kv is None or indices is None or value is None or not 0 < value <= q.shape[-1]:
+    if q is None or kv is None or indices is None or value is None or len(q.shape) not in {_RAGGED, _BATCH}:
+        return None
+    if not kv.shape or not 0 < value <= q.shape[-1]:
         return None
     return sparse(q, kv, indices, value)
 
@@ -139,6 +146,8 @@ def decode_mla(call: OpCall) -> OpWork | None:
     """`aiter::mla_decode_stage1_asm_fwd(q[T, h, dc + dr], cache[pages, size, 1, dc + dr], ...)`: dc is the last size of its output."""
     q, cache, out = (call.tensor(index) for index in _DECODES[call.name])
     if q is None or cache is None or out is None or len(q.shape) != _RAGGED:
+        return None
+    if not out.shape or not cache.shape:
         return None
     value, width = out.shape[-1], q.shape[2]
     if not 0 < value <= width or cache.shape[-1] != width:

@@ -19,7 +19,7 @@ def experts_touched(experts: float, per_token: float, tokens: float) -> float:
     """
     if experts <= 0:
         return 0.0
-    missed: float = (1.0 - min(1.0, per_token / experts)) ** tokens
+    missed: float = (1.0 - min(1.0, max(0.0, per_token / experts))) ** tokens
     return experts * (1.0 - missed)
 
 

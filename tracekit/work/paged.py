@@ -73,7 +73,7 @@ def _flash(call: OpCall, lengths_at: int, longest_at: int, causal_at: int, windo
     A call that is not causal is one part of a split attention, which step sums say nothing of.
     """
     q, k, v = call.tensor(0), call.tensor(1), call.tensor(2)
-    if q is None or k is None or v is None or len(q.shape) not in _KEYS or len(k.shape) not in _KEYS:
+    if q is None or k is None or v is None or any(len(t.shape) not in _KEYS for t in (q, k, v)):
         return None
     causal = call.flag(causal_at)
     if len(k.shape) == _RAGGED:
@@ -138,7 +138,13 @@ _LAYOUTS = {"ragged": 13, "v1": 12}
 def aiter_workspace(call: OpCall) -> OpWork | None:
     """`aiter::paged_attention_ragged(out[B, h, d], workspace, q[B, h, d], k_cache[blocks, size, hkv, d], v_cache, ...)`."""
     q, k, v = call.tensor(2), call.tensor(3), call.tensor(4)
-    if q is None or k is None or v is None or len(q.shape) != _RAGGED or len(k.shape) != _PAGED:
+    if (
+        q is None
+        or k is None
+        or v is None
+        or len(q.shape) != _RAGGED
+        or {len(k.shape), len(v.shape)} != {_PAGED}
+    ):
         return None
     layout = call.text(_LAYOUTS["v1" if "_v1" in call.name else "ragged"])
     heads = heads_of(q, k, v, float(k.item))
@@ -207,6 +213,8 @@ def flashinfer_run(call: OpCall) -> OpWork | None:
     """
     q, k, v = call.tensor(3), call.tensor(4), call.tensor(5)
     if q is None or k is None or v is None or len(q.shape) != _RAGGED or len(k.shape) not in _KEYS:
+        return None
+    if len(v.shape) != len(k.shape):
         return None
     layout_at, window_at = next(at for end, at in _FLASHINFER.items() if call.name.endswith(end))
     layout = call.integer(layout_at)

@@ -167,7 +167,7 @@ def int4pack_mm(call: OpCall) -> OpWork | None:
 def int8pack_mm(call: OpCall) -> OpWork | None:
     """`aten::_weight_int8pack_mm(x[M, K], w[N, K] int8, scales[N])`: F = 2MNK at the activations' peak."""
     x, w, scales = call.tensor(0), call.tensor(1), call.tensor(2)
-    if x is None or w is None or scales is None or x.shape[-1:] != w.shape[1:]:
+    if x is None or w is None or scales is None or len(w.shape) != _MATRIX or x.shape[-1:] != w.shape[1:]:
         return None
     return _weight_only(x, w.shape[0], w, [scales])
 

@@ -78,7 +78,7 @@ def fused_moe(call: OpCall) -> OpWork | None:
     weights = [tensor for tensor in call.tensors()[2:] if len(tensor.shape) == 3][:2]  # noqa: PLR2004 - a matrix an expert
     if x is None or chosen is None or len(weights) < 2 or len(chosen.shape) != 2:  # noqa: PLR2004 - both weights; [T, k]
         return None
-    if chosen.shape[0] != x.rows or weights[1].shape[1] != x.shape[-1]:
+    if not x.shape or chosen.shape[0] != x.rows or weights[1].shape[1] != x.shape[-1]:
         return None
     return fused(x, weights[0], weights[1], chosen.shape[1])
 
