@@ -10,6 +10,14 @@ from tracekit.report import Result
 Make = Callable[..., Result]
 
 
+TICKS = "[...document.querySelectorAll('#chart-timeline .role-axis-label text')].map((node) => node.textContent).sort().join()"
+
+
+def ticks(page: Any) -> str:
+    """The labels of the timeline's axis."""
+    return str(page.evaluate(TICKS))
+
+
 def tab_to(page: Any, what: str) -> None:
     """Press Tab until the element that matches has the focus."""
     for _ in range(200):
@@ -31,12 +39,18 @@ def test_everything_can_be_reached_and_done_with_the_keyboard(
     assert page.evaluate("document.documentElement.dataset.theme") != theme
     tab_to(page, "[data-move=in]")
     page.locator("#chart-timeline svg.marks").wait_for()
-    before = page.locator("#chart-timeline .role-axis-label text").all_inner_texts()
+    whole = ticks(page)
+    seen = [whole]
+    for move in ("in", "right", "left", "out"):
+        page.focus(f"[data-move={move}]")
+        page.keyboard.press("Enter")
+        page.wait_for_function(f"(before) => {TICKS} !== before", arg=seen[-1])
+        seen.append(ticks(page))
+    # Later and earlier again: what was seen before.
+    assert seen[1] == seen[3]
+    page.focus("[data-move=all]")
     page.keyboard.press("Enter")
-    page.wait_for_function(
-        "(before) => JSON.stringify([...document.querySelectorAll('#chart-timeline .role-axis-label text')].map((node) => node.textContent)) !== JSON.stringify(before)",
-        arg=before,
-    )
+    page.wait_for_function(f"(whole) => {TICKS} === whole", arg=whole)
     tab_to(page, "#step")
     page.keyboard.type("3")
     page.keyboard.press("Enter")
