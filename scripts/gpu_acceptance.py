@@ -51,7 +51,7 @@ class Step:
 
 
 @dataclass(slots=True)
-class Session:
+class Acceptance:
     """The output folder, the time that is left, and what was done so far."""
 
     out: Path
@@ -103,7 +103,7 @@ class Session:
             return False
         log, start = self.out / "logs" / f"{name}.log", time.monotonic()
         with log.open("wb") as errors, (into or log).open("ab" if into is None else "wb") as printed:
-            # A session of its own, so that what it started ends with it.
+            # A process group of its own, so that what it started ends with it.
             process = subprocess.Popen(
                 list(words),
                 cwd=folder or self.out,
@@ -157,10 +157,10 @@ def tracekit(*words: str) -> list[str]:
     return [sys.executable, "-m", "tracekit", *words]
 
 
-def install(session: Session) -> None:
+def install(acceptance: Acceptance) -> None:
     """Make this tree's collectors findable without installing it: what an installation writes, in a folder of its own."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    info = session.out / ".site" / f"tracekit_acceptance-{project['version']}.dist-info"
+    info = acceptance.out / ".site" / f"tracekit_acceptance-{project['version']}.dist-info"
     info.mkdir(parents=True, exist_ok=True)
     (info / "METADATA").write_text(
         f"Metadata-Version: 2.1\nName: tracekit-acceptance\nVersion: {project['version']}\n"
@@ -173,71 +173,73 @@ def install(session: Session) -> None:
     (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
 
 
-def collect(session: Session, name: str, limit_s: float, *options: str) -> bool:
+def collect(acceptance: Acceptance, name: str, limit_s: float, *options: str) -> bool:
     """One call of `tracekit collect`, a capture or a sweep."""
-    model = ["--model", str(session.out / "model"), "--threads", "1"] if session.tiny else []
+    model = ["--model", str(acceptance.out / "model"), "--threads", "1"] if acceptance.tiny else []
     model = model or [
         "--model",
         MODEL,
         "--layers",
         LAYERS,
         "--dtype",
-        "bf16" if session.device == "cuda" else "fp32",
+        "bf16" if acceptance.device == "cuda" else "fp32",
     ]
     words = [
         *model,
         "--device",
-        session.device,
+        acceptance.device,
         "--repeats",
         "3",
         "--decode-steps",
-        "4" if session.tiny else "16",
+        "4" if acceptance.tiny else "16",
     ]
-    return session.run(
-        name, tracekit("collect", "-o", str(session.out / "captures" / name), *words, *options), limit_s
+    return acceptance.run(
+        name, tracekit("collect", "-o", str(acceptance.out / "captures" / name), *words, *options), limit_s
     )
 
 
-def captures(session: Session) -> None:
+def captures(acceptance: Acceptance) -> None:
     """Prefill and decode, eager and as graphs, with PyTorch's choice of attention and with its flash kernel."""
     prompts, depths, batches = (
-        ("32,64", "24,48", "1,4") if session.tiny else ("512,4096", "1000,8000", "1,64")
+        ("32,64", "24,48", "1,4") if acceptance.tiny else ("512,4096", "1000,8000", "1,64")
     )
     most = batches.partition(",")[2]
-    collect(session, "eager", 150, "--batch", "1", "--prompt-len", prompts, "--kv-len", depths)
-    collect(session, "batch", 90, "--phase", "decode", "--batch", most, "--kv-len", depths)
+    collect(acceptance, "eager", 150, "--batch", "1", "--prompt-len", prompts, "--kv-len", depths)
+    collect(acceptance, "batch", 90, "--phase", "decode", "--batch", most, "--kv-len", depths)
     graphed = ("--phase", "decode", "--batch", batches, "--kv-len", depths, "--cuda-graphs")
-    if session.device == "cuda":
-        collect(session, "graphs", 120, *graphed)
+    if acceptance.device == "cuda":
+        collect(acceptance, "graphs", 120, *graphed)
     else:
-        session.skip("graphs", "CUDA graphs need a GPU")
+        acceptance.skip("graphs", "CUDA graphs need a GPU")
     shallow = depths.partition(",")[0]
-    collect(session, "flash", 90, "--prompt-len", prompts, "--kv-len", shallow, "--attention", "flash")
+    collect(acceptance, "flash", 90, "--prompt-len", prompts, "--kv-len", shallow, "--attention", "flash")
 
 
-def counters(session: Session) -> None:
+def counters(acceptance: Acceptance) -> None:
     """The lite set on eager decode and prefill, and kernels whose work is known by construction."""
-    reason = _no_ncu(session)
+    reason = _no_ncu(acceptance)
     if reason:
         for name in ("counted", "probe-none", "probe-all"):
-            session.skip(name, reason)
+            acceptance.skip(name, reason)
         return
-    collect(session, "counted", 200, "--prompt-len", "512", "--kv-len", "1000", "--counters", "lite")
+    collect(acceptance, "counted", 200, "--prompt-len", "512", "--kv-len", "1000", "--counters", "lite")
     script = str(ROOT / "scripts" / "acceptance_probe.py")
     for caches in ("none", "all"):
-        report = session.out / "probe" / caches
+        report = acceptance.out / "probe" / caches
         words = [sys.executable, script, "--command", str(report), caches]
-        said = subprocess.run(words, env=session.environment(), capture_output=True, text=True, check=False)
+        said = subprocess.run(
+            words, env=acceptance.environment(), capture_output=True, text=True, check=False
+        )
         if said.returncode:
-            session.skip(f"probe-{caches}", (said.stderr.strip().splitlines() or ["no command"])[-1])
+            acceptance.skip(f"probe-{caches}", (said.stderr.strip().splitlines() or ["no command"])[-1])
             continue
         record, show = json.loads(said.stdout)
-        if session.run(f"probe-{caches}", record, 60):
-            session.run(f"probe-{caches}-csv", show, 40, into=report.with_suffix(".csv"))
+        if acceptance.run(f"probe-{caches}", record, 60):
+            acceptance.run(f"probe-{caches}-csv", show, 40, into=report.with_suffix(".csv"))
 
 
-def _no_ncu(session: Session) -> str:
-    if session.device != "cuda":
+def _no_ncu(acceptance: Acceptance) -> str:
+    if acceptance.device != "cuda":
         return "hardware counters need a GPU"
     return "" if _ncu() else "ncu is not in PATH, and TRACEKIT_NCU names none"
 
@@ -248,18 +250,18 @@ def _ncu() -> str | None:
     return shutil.which(named) or shutil.which(named, path=os.pathsep.join(places))
 
 
-def nsys(session: Session) -> None:
+def nsys(acceptance: Acceptance) -> None:
     """The workload under Nsight Systems, exported and read."""
-    if session.device != "cuda":
-        session.skip("nsys", "Nsight Systems is for a GPU here")
+    if acceptance.device != "cuda":
+        acceptance.skip("nsys", "Nsight Systems is for a GPU here")
         return
     if shutil.which("nsys") is None:
-        session.skip("nsys", "nsys is not in PATH")
+        acceptance.skip("nsys", "nsys is not in PATH")
         return
     script = str(ROOT / "scripts" / "acceptance_probe.py")
     words = ["nsys", "profile", "-f", "true", "-o", "nsys/run", "--trace", "cuda,nvtx", "--sample", "none"]
     words += ["--cuda-graph-trace", "node", sys.executable, script, "--workload", MODEL, LAYERS]
-    if session.run("nsys", words, 70):
+    if acceptance.run("nsys", words, 70):
         export = [
             "nsys",
             "export",
@@ -271,20 +273,20 @@ def nsys(session: Session) -> None:
             "nsys/run.sqlite",
             "nsys/run.nsys-rep",
         ]
-        if session.run("nsys-export", export, 40):
-            session.run(
+        if acceptance.run("nsys-export", export, 40):
+            acceptance.run(
                 "nsys-report",
                 tracekit("report", "nsys/run.sqlite", "--json", "--model", MODEL),
                 40,
-                into=session.out / "nsys" / "report.json",
+                into=acceptance.out / "nsys" / "report.json",
             )
 
 
-def describe(session: Session) -> None:
+def describe(acceptance: Acceptance) -> None:
     """What machine and software this is, without its host's or its user's name."""
     script = str(ROOT / "scripts" / "acceptance_probe.py")
-    session.run(
-        "environment", [sys.executable, script, "--environment"], 90, into=session.out / "environment.json"
+    acceptance.run(
+        "environment", [sys.executable, script, "--environment"], 90, into=acceptance.out / "environment.json"
     )
 
 
@@ -307,24 +309,26 @@ def main() -> int:
         hint = "gpu_acceptance.sh --prepare FOLDER where there is a network, then --vendor FOLDER"
         print(f"error: this Python lacks {', '.join(missing)}\nhint: {hint}", file=sys.stderr)
         return 1
-    session = Session(given.output.resolve(), given.device, given.tiny, given.budget, vendor)
+    acceptance = Acceptance(given.output.resolve(), given.device, given.tiny, given.budget, vendor)
     for name in ("logs", "captures", "probe", "nsys", ".tmp", ".site"):
-        (session.out / name).mkdir(parents=True, exist_ok=True)
-    install(session)
-    if session.tiny:
-        (session.out / "model").mkdir(exist_ok=True)
-        (session.out / "model" / "config.json").write_text(json.dumps(TINY))
-    describe(session)
-    calibrated = tracekit("calibrate", "--device", session.device, "-o", str(session.out / "calibration"))
-    if session.tiny:
-        session.skip("calibrate", "left out of the tiny form: it takes a minute")
+        (acceptance.out / name).mkdir(parents=True, exist_ok=True)
+    install(acceptance)
+    if acceptance.tiny:
+        (acceptance.out / "model").mkdir(exist_ok=True)
+        (acceptance.out / "model" / "config.json").write_text(json.dumps(TINY))
+    describe(acceptance)
+    calibrated = tracekit(
+        "calibrate", "--device", acceptance.device, "-o", str(acceptance.out / "calibration")
+    )
+    if acceptance.tiny:
+        acceptance.skip("calibrate", "left out of the tiny form: it takes a minute")
     else:
-        session.run("calibrate", calibrated, 90)
-    captures(session)
-    counters(session)
-    nsys(session)
-    words = [sys.executable, str(ROOT / "scripts" / "acceptance_table.py"), str(session.out)]
-    return subprocess.run(words, env=session.environment(), check=False).returncode
+        acceptance.run("calibrate", calibrated, 90)
+    captures(acceptance)
+    counters(acceptance)
+    nsys(acceptance)
+    words = [sys.executable, str(ROOT / "scripts" / "acceptance_table.py"), str(acceptance.out)]
+    return subprocess.run(words, env=acceptance.environment(), check=False).returncode
 
 
 if __name__ == "__main__":
