@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,40 @@ def test_a_kernel_with_counters_says_what_was_measured(make_result: Make, tmp_pa
         "measured",
     )
     assert (second.get("measured DRAM byte"), second["counters"]) == (None, "unsupported")
+
+
+def test_the_rules_of_the_format_hold_where_kernels_and_steps_overlap(
+    big_result: Make, tmp_path: Path
+) -> None:
+    result = big_result(steps=4)
+    # Each second kernel starts before the one ahead of it has ended, and each step lasts into the next one.
+    starts = result.all_kernels["ts_ns"] - 700 * (result.all_kernels["kernel_id"] % 2)
+    result = replace(
+        result,
+        all_kernels=result.all_kernels.assign(ts_ns=starts.astype("int64")),
+        steps=result.steps.assign(dur_ns=result.steps["dur_ns"] + 500_000),
+    )
+    events = written(result, tmp_path / "out.json.gz")
+    assert {event["ph"] for event in events} == {"X", "M", "C"}
+    named = {(event["pid"], event.get("tid")): event["name"] for event in events if event["ph"] == "M"}
+    tracks: dict[tuple[int, int], list[tuple[float, float]]] = {}
+    series: dict[tuple[int, str], list[float]] = {}
+    for event in events:
+        if event["ph"] == "X":
+            assert event["dur"] >= 0
+            tracks.setdefault((event["pid"], event["tid"]), []).append((event["ts"], event["dur"]))
+        elif event["ph"] == "C":
+            assert event["args"]["rate"] >= 0
+            series.setdefault((event["pid"], event["name"]), []).append(event["ts"])
+    assert sum(len(slices) for slices in tracks.values()) >= len(result.kernels) + len(result.steps)
+    for track, slices in tracks.items():
+        assert track in named
+        assert (track[0], None) in named
+        ends = [round(1e3 * (start + dur)) for start, dur in sorted(slices)]
+        begins = [round(1e3 * start) for start, _ in sorted(slices)]
+        assert all(begin >= end for begin, end in zip(begins[1:], ends, strict=False)), track
+    assert all(times == sorted(times) for times in series.values())
+    assert len(tracks) > len({"stream", "steps", "phases", "idle"})
 
 
 def test_self_times_of_ops_do_not_overlap(make_result: Make, tmp_path: Path) -> None:
