@@ -1,12 +1,13 @@
 """From paths to captures with roles; what cannot be read is an error beside the rest, not the end of it."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
 from tracekit.errors import TracekitError, UsageError
-from tracekit.formats import RunManifest
+from tracekit.formats import RUN, RunManifest
 from tracekit.link import borrow_signatures
 from tracekit.phase import place_of_file, wanted_frames
 from tracekit.pipeline.options import Options
@@ -117,9 +118,17 @@ def _with_role(source: Source, capture: Capture, given: Role | None, *, merged: 
 
 
 def _collected(capture: Capture) -> str:
-    """How the counters of a file were collected, as far as it says; a reader must know which caches were flushed."""
-    if capture.counters is None:
+    """How the counters of a file were collected, as far as it or a manifest beside it says.
+
+    A reader must know whether caches were flushed and clocks locked.
+    """
+    path = Path(capture.info.path)
+    if capture.counters is None or capture.info.format != "ncu":
         return ""
+    # Another tool's run.json may stand beside a file that was given by hand.
+    with suppress(TracekitError):
+        if (path.parent / RUN).is_file() and (note := _noted(path.parent, path.name)):
+            return f"; {note}"
     passes = capture.counters.options.get("passes")
     told = f"; at most {passes} passes a launch" if passes else ""
     return f"{told}; the file does not say its clock and cache control"
@@ -130,8 +139,12 @@ def _in_manifest(source: Source) -> str:
     named = "named by the folder's manifest"
     if source.role is not Role.COUNTERS or source.run is None:
         return named
-    mark = f"({Path(source.path).name})"
-    return next((note for note in RunManifest.read(source.run).notes if mark in note), named)
+    return _noted(source.run, Path(source.path).name) or named
+
+
+def _noted(run: Path, name: str) -> str | None:
+    """What the manifest of a folder notes of one of its files."""
+    return next((note for note in RunManifest.read(run).notes if f"({name})" in note), None)
 
 
 def collector_notes(parts: Iterable[Loaded]) -> Iterator[QualityNote]:
