@@ -265,6 +265,13 @@ def test_faster_memory_is_compared_when_devices_are_given() -> None:
     assert found.recoverable_ns == pytest.approx(50 * US)
 
 
+def test_faster_memory_promises_nothing_for_bytes_that_nobody_knows() -> None:
+    rows = [kernel(0, 100), {**kernel(100, 900), "dram_bytes": float("nan")}]
+    found = titled(find(rows, faster={"twice": 4e12}), "the memory of")
+    assert found.recoverable_ns == pytest.approx(50 * US)
+    assert not [each for each in find(rows[1:], faster={"twice": 4e12}) if "the memory of" in each.title]
+
+
 def test_a_data_sheet_is_compared_with_a_data_sheet() -> None:
     both = Ceilings("bench", {"bf16": Roof(measured=1e15)}, dram=Roof(measured=1e12, spec=2e12))
     found = titled(find([kernel(0, 100)], ceilings=both, faster={"twice": 4e12}), "the memory of")

@@ -199,13 +199,19 @@ def _lately(marks: Bools) -> Bools:
 
 
 def faster_memory(case: Case) -> Iterator[Finding]:
-    """The same DRAM-bound bytes on the next device that is given, data sheet against data sheet."""
+    """The same DRAM-bound bytes on the next device that is given, data sheet against data sheet.
+
+    Kernels whose bytes nobody knows are left out: that they wait for memory was told by their name.
+    """
     roof, rows = case.ceilings.dram, _decode(case)
     own = roof.used if roof.spec is None else roof.spec
     faster = {name: rate for name, rate in case.faster.items() if own is not None and rate >= _STEP_UP * own}
     if own is None or not faster or rows.empty:
         return
-    bound = (words(rows, "bottleneck") == Bottleneck.DRAM) & ~rows["held"].to_numpy(dtype=bool)
+    known = ~np.isnan(np.fmax(column(rows, "dram_bytes"), column(rows, "dram_bytes_hw")))
+    bound = known & (words(rows, "bottleneck") == Bottleneck.DRAM) & ~rows["held"].to_numpy(dtype=bool)
+    if not bound.any():
+        return
     spent = float(column(rows, "own_ns")[bound].sum())
     steps = max(1, len(case.steps_of(Phase.DECODE.value)))
     name, rate = min(faster.items(), key=lambda item: item[1])
