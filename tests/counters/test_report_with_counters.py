@@ -118,6 +118,12 @@ def test_a_folder_that_collect_wrote_brings_its_counters_and_how_they_were_made(
     # What the collector noted of the run is said as well, and how counters were made only beside them.
     said = result.quality[result.quality["code"] == "collector_note"]
     assert said["message"].tolist() == [busy]
+    assert [(used.role, used.evidence) for used in result.overview.captures] == [
+        ("timing", "named by the folder's manifest"),
+        ("counters", note),
+        ("counters", "named by the folder's manifest"),
+    ]
+    assert result.kernels["dram_bytes_hw"].tolist() == [7]
     by_hand = analyze([str(folder / TIMING_TRACE)], Options(counters=(str(folder / "counters-dram.csv"),)))
     assert by_hand.overview.captures[1].evidence == f"given with --counters; {note}"
 
@@ -128,12 +134,6 @@ def test_a_run_json_of_another_tool_beside_the_counters_changes_nothing(trace: P
     result = analyze([str(trace)], Options(counters=(counters,)))
     assert result.errors == ()
     assert result.overview.captures[1].evidence.endswith("does not say its clock and cache control")
-    assert [(used.role, used.evidence) for used in result.overview.captures] == [
-        ("timing", "named by the folder's manifest"),
-        ("counters", note),
-        ("counters", "named by the folder's manifest"),
-    ]
-    assert result.kernels["dram_bytes_hw"].tolist() == [7]
 
 
 def test_counters_alone_are_no_run(tmp_path: Path) -> None:
