@@ -240,6 +240,7 @@ def _random(package: Any, settings: Any, chosen: dict[str, Any], device: torch.d
         torch.manual_seed(seed)
         # Its own initialisation also fills the tables that are no parameters, such as rotary frequencies.
         model.init_weights()
+        model.tie_weights()
         for name, parameter in model.named_parameters():
             _unsettle(name, parameter.data)
     return model.eval().requires_grad_(requires_grad=False)

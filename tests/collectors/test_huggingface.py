@@ -109,6 +109,7 @@ def test_the_classes_hold_the_parameters_that_the_dimensions_say(name: str, pack
     settings = package.AutoConfig.for_model(values.pop("model_type"), **values)
     with torch.device("meta"):
         model = package.AutoModelForCausalLM.from_config(settings)
+    model.tie_weights()
     assert sum(weight.numel() for weight in model.parameters()) == parameters(config).total
 
 
@@ -119,6 +120,13 @@ def test_no_weight_is_constant_and_the_seed_decides_all(config: ModelConfig) -> 
     assert all(torch.equal(first[name], second[name]) for name in first)
     assert [name for name, weight in first.items() if not weight.isfinite().all() or weight.std() == 0] == []
     assert all(torch.isfinite(buffer).all() for _, buffer in loaded(config).named_buffers())
+
+
+@pytest.mark.usefixtures("package")
+def test_a_tied_head_is_the_embedding() -> None:
+    model = loaded(replace(DENSE, tied=True))
+    assert model.lm_head.weight is model.model.embed_tokens.weight
+    assert sum(weight.numel() for weight in model.parameters()) == parameters(replace(DENSE, tied=True)).total
 
 
 @pytest.mark.usefixtures("package")
