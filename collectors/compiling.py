@@ -54,7 +54,9 @@ def compiled(model: torch.nn.Module, device: torch.device) -> Any:
 
     named_kernels(device)
     # A phase and a length each may need a graph of their own; beyond the limit PyTorch falls back to eager in silence.
-    _dynamo.config.recompile_limit = max(_RECOMPILE_LIMIT, _dynamo.config.recompile_limit)
+    # PyTorch 2.5 has the limit under its older name.
+    name = "recompile_limit" if hasattr(_dynamo.config, "recompile_limit") else "cache_size_limit"
+    setattr(_dynamo.config, name, max(_RECOMPILE_LIMIT, getattr(_dynamo.config, name)))
     _dynamo.utils.counters.clear()
     return torch.compile(model)
 
