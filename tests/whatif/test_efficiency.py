@@ -1,7 +1,5 @@
 """How a capture's times are carried over to another step, with numbers worked out beside."""
 
-from typing import Any
-
 import pandas as pd
 import pytest
 
@@ -19,10 +17,10 @@ PLAIN = Ceilings("test", {"bf16": Roof(measured=1e15), "vector": Roof(measured=5
 CURVED = Ceilings("test", PLAIN.peaks, PLAIN.dram, thin=THIN)
 
 
-def products(before: Scenario, after: Scenario, ceilings: Ceilings, seconds: float, **more: Any) -> float:
+def products(before: Scenario, after: Scenario, ceilings: Ceilings, seconds: float) -> float:
     target = Target(ceilings)
     observed = Observed({"products": Group(seconds, 0.0)}, 0.0, 0.0, 0.0, 0.0, seconds)
-    found = expected_by_group(point(before, target), point(after, target), observed, **more)
+    found = expected_by_group(point(before, target), point(after, target), observed)
     return dict(found)["products"]
 
 
@@ -47,15 +45,12 @@ def test_products_of_more_rows_follow_the_course_of_the_thin_ones() -> None:
     assert products(decode(1), decode(4), CURVED, start) == pytest.approx(2 * start * floor(4) / floor(1))
 
 
-def test_the_other_phase_of_the_capture_is_a_second_point() -> None:
-    start, target = 2 * floor(1), Target(PLAIN)
-    prefill = Scenario(MODEL, "prefill", prompt_len=256, kv_len=0)
-    there = point(prefill, target)
-    # At 256 rows the capture's products take their floor and a quarter; at one row twice their floor.
-    beside = (there, Observed({"products": Group(1.25 * there.floor_s("products"), 0.0)}, 0, 0, 0, 0, 1.0))
-    # 16 rows lie halfway between 1 and 256: the geometric mean of 2 and 1.25.
-    found = products(decode(1), decode(16), PLAIN, start, beside=beside)
-    assert found == pytest.approx((2 * 1.25) ** 0.5 * floor(16))
+def test_from_the_ridge_on_the_share_of_the_roof_stays() -> None:
+    # The ridge of 16-bit weights is at 1e15 / 2e12 x 2 / 2 = 500 rows.
+    start = 2 * floor(500)
+    assert products(decode(500), decode(4000), CURVED, start) == pytest.approx(
+        start * floor(4000) / floor(500)
+    )
 
 
 def test_what_the_roofs_cannot_explain_does_not_grow() -> None:

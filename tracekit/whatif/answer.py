@@ -49,14 +49,12 @@ class Seen:
         target: The device it ran on.
         observed: Its times.
         label: Its path.
-        other: The capture's other phase, where it has one: products with another number of rows.
     """
 
     scenario: Scenario
     target: Target
     observed: Observed
     label: str
-    other: "Seen | None" = None
 
     def point(self) -> Point:
         """The captured step, to scale times from."""
@@ -199,9 +197,8 @@ def _expected(
     """Time by group, time beside the groups, and the relative half-width of the interval."""
     if seen is None:
         return dict(default_by_group(parts, target.ceilings)), {}, SPREAD
-    before, after = seen.point(), point(scenario, target)
-    beside = None if seen.other is None else (seen.other.point(), seen.other.observed)
-    groups = dict(expected_by_group(before, after, seen.observed, beside))
+    before = seen.point()
+    groups = dict(expected_by_group(before, point(scenario, target), seen.observed))
     groups |= {
         group: time
         for group, time in default_by_group(parts, target.ceilings)

@@ -1,6 +1,5 @@
 """The step that a capture ran, and what it took: where a prediction starts."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +26,7 @@ def manifest(path: str) -> RunManifest | None:
 def from_capture(
     result: Result, label: str, phase: str | None, config: ModelConfig | None, target: Target, ranks: int = 1
 ) -> Seen:
-    """A captured phase, with the capture's other phase beside it where it has one.
+    """A captured phase.
 
     Args:
         result: The analysis of the capture.
@@ -41,18 +40,6 @@ def from_capture(
         UsageError: The model is not known.
         UnsupportedError: The capture has no step of the phase whose tokens and requests are known.
     """
-    found = _one_phase(result, label, phase, config, target, ranks)
-    (other,) = (word for word in PHASES if word != found.scenario.phase)
-    try:
-        return replace(found, other=_one_phase(result, label, other, config, target, ranks))
-    except UnsupportedError:
-        return found
-
-
-def _one_phase(
-    result: Result, label: str, phase: str | None, config: ModelConfig | None, target: Target, ranks: int = 1
-) -> Seen:
-    """A captured phase alone; as `from_capture`."""
     run = manifest(label)
     if run is not None:
         # The manifest's dimensions are those of the rank that ran.

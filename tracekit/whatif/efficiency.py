@@ -131,7 +131,8 @@ class Point:
     def shape(self) -> float:
         """Share of the nearer roof that a product of so many rows was measured to reach; 1 where none was.
 
-        Between the measured numbers of rows the logarithm of the share is a line over the logarithm of the rows.
+        Between the measured numbers of rows the logarithm of the share is a line over the logarithm of the rows. From
+        the ridge on, where a row costs as much arithmetic as its share of the weights' reading, it stays: tiles are full.
         """
         word = next(
             (part.peak for part in self.loads if part.group == "products" and part.role != "lm_head"), ""
@@ -146,25 +147,24 @@ class Point:
         item = STORED.get(word, 2.0)
         rows = np.array(sorted(thin), dtype=np.float64)
         rates = np.array([thin[int(count)] for count in rows])
+        ridge = peak / dram * item / 2
         # A product [M, N, N] of large N does 2 M FLOP for each weight that it reads.
         shares = np.maximum(rates / peak, rates * item / (2 * rows) / dram)
-        return float(np.exp(np.interp(np.log(max(self.rows, 1.0)), np.log(rows), np.log(shares))))
+        return float(
+            np.exp(np.interp(np.log(np.clip(self.rows, 1.0, max(ridge, 1.0))), np.log(rows), np.log(shares)))
+        )
 
 
-def expected_by_group(
-    before: Point, after: Point, observed: Observed, beside: tuple[Point, Observed] | None = None
-) -> Iterator[tuple[str, float]]:
+def expected_by_group(before: Point, after: Point, observed: Observed) -> Iterator[tuple[str, float]]:
     """Predicted time of each group: the capture's, by the ratio of floors; latency and other limits stay.
 
-    Products reach another share of their roof with another number of rows. Its course is that of the thin products
-    that were measured on the machine; what the capture's own products reach against it is, between the rows of its
-    two phases, a line over the logarithm of the rows.
+    Products of few rows reach another share of their roof with another number of rows: its course is that of the
+    thin products that were measured on the machine.
 
     Args:
         before: The captured step.
         after: The asked step.
         observed: The capture's times.
-        beside: The capture's other phase, and its times; None where it has none.
     """
     for group in GROUPS:
         seen, floor = observed.groups.get(group), before.floor_s(group)
@@ -173,37 +173,14 @@ def expected_by_group(
         if not floor:
             yield group, seen.time_s
             continue
-        asked = after.floor_s(group)
-        near = _near(seen, floor)
-        grown = seen.latency_s * max(1.0, asked / floor / _OUTGROWN)
-        scale = asked / floor
+        # What exceeds the least share of the floor has another limit, and does not grow with the work.
+        near = min(seen.time_s - seen.latency_s, floor / LEAST_EFFICIENCY)
+        scale = after.floor_s(group) / floor
+        grown = seen.latency_s * max(1.0, scale / _OUTGROWN)
         if group == "products":
-            scale = asked / floor * _course(before, after, observed, beside)
+            # Another device has no thin products of its own: the course is the captured one's.
+            scale *= before.shape() / replace(after, ceilings=before.ceilings).shape()
         yield group, near * scale + (seen.time_s - seen.latency_s - near) + grown
-
-
-def _near(seen: Group, floor: float) -> float:
-    """The part of a group's time that its roofs can explain [s]."""
-    return min(seen.time_s - seen.latency_s, floor / LEAST_EFFICIENCY)
-
-
-def _course(before: Point, after: Point, observed: Observed, beside: tuple[Point, Observed] | None) -> float:
-    """How much longer products take against their floor with the asked rows than with the captured ones."""
-    # Another device has no thin products of its own: the course is the captured one's.
-    at = replace(after, ceilings=before.ceilings)
-    course = before.shape() / at.shape()
-    if beside is None:
-        return course
-    point, other = beside
-    seen = other.groups.get("products")
-    if seen is None or not point.floor_s("products") or point.rows == before.rows:
-        return course
-    own = [
-        np.log(_near(group, one.floor_s("products")) * one.shape() / one.floor_s("products"))
-        for one, group in ((before, observed.groups["products"]), (point, seen))
-    ]
-    way = (np.log(after.rows) - np.log(before.rows)) / (np.log(point.rows) - np.log(before.rows))
-    return course * float(np.exp((own[1] - own[0]) * np.clip(way, 0.0, 1.0)))
 
 
 LEAST_EFFICIENCY = LOW
