@@ -5,7 +5,7 @@ import pytest
 
 from tracekit.models import ModelConfig
 from tracekit.tables.ceilings import Ceilings, Roof
-from tracekit.whatif.answer import Target, point
+from tracekit.whatif.answer import Seen, Target, answer, point
 from tracekit.whatif.efficiency import LEAST_EFFICIENCY, Group, Observed, expected_by_group, observe
 from tracekit.whatif.scenario import Scenario
 
@@ -80,3 +80,23 @@ def test_a_disturbed_step_does_not_move_what_was_seen() -> None:
     assert found.replayed == 0.75
     # Half of the steps wait not at all.
     assert found.host_s == pytest.approx(0.5e-6)
+
+
+@pytest.mark.parametrize(("rows", "counted"), [(1, 1), (64, 64), (4000, 500)])
+def test_rows_count_up_to_the_ridge(rows: int, counted: int) -> None:
+    assert point(decode(rows), Target(PLAIN)).thin_rows() == pytest.approx(counted)
+
+
+def test_the_interval_widens_with_the_rows_of_thin_products() -> None:
+    start = Seen(
+        decode(1),
+        Target(CURVED),
+        Observed({"products": Group(2 * floor(1), 0.0)}, 0, 0, 0, 0, 2 * floor(1)),
+        "seen",
+    )
+
+    def width(batch: int) -> float:
+        found = answer(decode(batch), Target(CURVED), start)
+        return found.expected_high_s / found.expected_s - 1
+
+    assert 0.05 <= width(1) < width(2) < width(8)

@@ -134,9 +134,7 @@ class Point:
         Between the measured numbers of rows the logarithm of the share is a line over the logarithm of the rows. From
         the ridge on, where a row costs as much arithmetic as its share of the weights' reading, it stays: tiles are full.
         """
-        word = next(
-            (part.peak for part in self.loads if part.group == "products" and part.role != "lm_head"), ""
-        )
+        word = self._peak_word()
         thin, peak, dram = (
             self.ceilings.thin.get(word),
             self.ceilings.peak(word).used,
@@ -144,15 +142,21 @@ class Point:
         )
         if not thin or not peak or not dram:
             return 1.0
-        item = STORED.get(word, 2.0)
         rows = np.array(sorted(thin), dtype=np.float64)
         rates = np.array([thin[int(count)] for count in rows])
-        ridge = peak / dram * item / 2
         # A product [M, N, N] of large N does 2 M FLOP for each weight that it reads.
-        shares = np.maximum(rates / peak, rates * item / (2 * rows) / dram)
-        return float(
-            np.exp(np.interp(np.log(np.clip(self.rows, 1.0, max(ridge, 1.0))), np.log(rows), np.log(shares)))
-        )
+        shares = np.maximum(rates / peak, rates * STORED.get(word, 2.0) / (2 * rows) / dram)
+        return float(np.exp(np.interp(np.log(self.thin_rows()), np.log(rows), np.log(shares))))
+
+    def thin_rows(self) -> float:
+        """Rows of its products, at most those of the ridge."""
+        word = self._peak_word()
+        ridge = (self.ceilings.ridge(word) or 0.0) * STORED.get(word, 2.0) / 2
+        return float(np.clip(self.rows, 1.0, max(ridge, 1.0)))
+
+    def _peak_word(self) -> str:
+        products = (part for part in self.loads if part.group == "products" and part.role != "lm_head")
+        return next((part.peak for part in products), "")
 
 
 def expected_by_group(before: Point, after: Point, observed: Observed) -> Iterator[tuple[str, float]]:
