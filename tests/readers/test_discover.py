@@ -11,8 +11,10 @@ from tracebuilder import TraceBuilder
 
 from tracekit.errors import CaptureError, FormatError
 from tracekit.formats import CEILINGS, INDEX, RUN, SHAPES_TRACE, TIMING_TRACE
+from tracekit.pipeline import Options
+from tracekit.pipeline.loading import load
 from tracekit.readers import read_source
-from tracekit.readers.discover import discover, sweep_runs
+from tracekit.readers.discover import discover, sweep_failures, sweep_runs
 from tracekit.tables import Role
 
 
@@ -107,6 +109,18 @@ def test_a_sweep_is_the_runs_of_its_index_in_their_order(tmp_path: Path) -> None
     ]
     assert sweep_runs(str(folder)) == [str(folder / "b8"), str(folder / "b1")]
     assert sweep_runs(str(folder / "b1")) == []
+    (failure,) = sweep_failures(str(folder))
+    assert failure.message == f"{folder / 'b64'}: was not collected: did not fit"
+    assert sweep_failures(str(folder / "b1")) == []
+
+
+def test_a_capture_of_a_sweep_that_was_not_collected_is_said_beside_the_others(tmp_path: Path) -> None:
+    folder = sweep(tmp_path / "sweep", {"folder": "b8"}, {"folder": "b64", "error": "did\nnot fit"})
+    loaded, failures = load([str(folder)], Options())
+    assert [part.run for part in loaded] == [folder / "b8"]
+    assert [(failure.code, failure.message) for failure in failures] == [
+        ("not_collected", f"{folder / 'b64'}: was not collected: did not fit")
+    ]
 
 
 @pytest.mark.parametrize("name", ["../outside", "/etc", ".", "", "b1/../../outside", "link", 7, None, "b1\0"])

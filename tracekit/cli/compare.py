@@ -60,14 +60,16 @@ def compare(
     from tracekit.compare import compare as compare_sides
     from tracekit.compare.gates import compare_crossings, parse_gate
     from tracekit.compare.render import print_comparison, write_comparison
-    from tracekit.readers.discover import sweep_runs
+    from tracekit.readers.discover import sweep_failures, sweep_runs
     from tracekit.report import parse_formats
     from tracekit.report.console import emit_json
 
     gates = [parse_gate(text) for text in fail or ()]
     wanted = parse_formats(formats)
+    failed: list[ErrorLike] = []
     if len(captures) != _TWO:
         # Two sweeps are two sides; one alone, or one among others, is the runs in it.
+        failed += [error for path in captures for error in sweep_failures(path)]
         captures = [run for path in captures for run in sweep_runs(path) or [path]]
     if len(captures) < _TWO:
         raise UsageError("compare needs BASE and NEW", hint="give two captures or more")
@@ -86,7 +88,7 @@ def compare(
             *([path] for path in captures[2:]),
         ]
         read = [[_run(path, options) for path in group] for group in groups]
-    errors = [error for group in read for _, found in group for error in found]
+    errors = failed + [error for group in read for _, found in group for error in found]
     runs = [[run for run, _ in group if run is not None] for group in read]
     if len(captures) > _TWO:
         _table([run for group in runs for run in group], output, wanted, as_json=as_json)

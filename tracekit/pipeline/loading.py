@@ -12,7 +12,7 @@ from tracekit.link import borrow_signatures
 from tracekit.phase import place_of_file, wanted_frames
 from tracekit.pipeline.options import Options
 from tracekit.readers import cache, read_counters, read_source
-from tracekit.readers.discover import Source, discover
+from tracekit.readers.discover import Source, discover, sweep_failures
 from tracekit.readers.kineto.helper import let_go
 from tracekit.registry import rows
 from tracekit.tables import Capture, QualityNote, Role
@@ -54,6 +54,7 @@ def load(paths: Sequence[str], options: Options) -> tuple[list[Loaded], list[Fai
     for path, given in _given(paths, options):
         try:
             sources = discover(path)
+            failures += [Failure.of(error.path, error) for error in sweep_failures(path)]
         except TracekitError as error:
             failures.append(Failure.of(path, error))
             continue

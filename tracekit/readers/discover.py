@@ -25,6 +25,7 @@ from tracekit.tables import Role
 _DATABASES = (".sqlite", "_results.db")
 # Files that `collect` writes beside its traces.
 _LARGEST_INDEX = 16 << 20
+_LONGEST_ERROR = 300
 _OWN = frozenset({RUN, CEILINGS, ENGINE, INDEX, "summary.json"})
 
 
@@ -87,12 +88,37 @@ def sweep_runs(path: str) -> list[str]:
     """The run folders of a sweep that `collect` wrote, in the order of its index; none where the path is no sweep.
 
     Only folders inside the sweep's own are named: an index that points elsewhere is refused. Captures that failed when
-    they were collected are not there.
+    they were collected are in `sweep_failures`.
 
     Raises:
         CaptureError: The index cannot be read, or lists no capture.
         FormatError: It is not an index.
     """
+    listed = _listed(path)
+    runs = [run for run, error in listed if error is None]
+    if listed and not runs:
+        raise CaptureError(
+            path, "is a sweep of which no capture was collected", hint="collect again", code="missing"
+        )
+    return runs
+
+
+def sweep_failures(path: str) -> list[CaptureError]:
+    """What kept captures of a sweep from being collected, as its index says; none where the path is no sweep.
+
+    Raises:
+        CaptureError: The index cannot be read.
+        FormatError: It is not an index.
+    """
+    return [
+        CaptureError(run, f"was not collected: {error}", hint="collect again", code="not_collected")
+        for run, error in _listed(path)
+        if error is not None
+    ]
+
+
+def _listed(path: str) -> list[tuple[str, str | None]]:
+    """The run folders that an index lists, each with its error where it has one."""
     folder = Path(path)
     index = folder / INDEX
     if path == STDIN or (folder / RUN).is_file() or not index.is_file():
@@ -100,25 +126,24 @@ def sweep_runs(path: str) -> list[str]:
     if index.stat().st_size > _LARGEST_INDEX:
         raise FormatError(str(index), "is too large for an index", hint="give one of its runs")
     listed = read_json(index).get("captures")
-    if not isinstance(listed, list):
+    if not isinstance(listed, list) or not listed:
         raise FormatError(str(index), "lists no captures", hint="collect again, or give one of its runs")
-    inside = folder.resolve()
-    runs = []
-    for entry in listed:
-        name = entry.get("folder") if isinstance(entry, dict) else None
-        run = folder / name if isinstance(name, str) else None
-        # Resolved: neither an absolute path, nor dots, nor a link may lead out of the sweep.
-        if run is None or "\0" in str(name) or inside not in run.resolve().parents:
-            raise FormatError(
-                str(index), f"names {str(name)[:80]!r}, which is no folder of it", hint="give one of its runs"
-            )
-        if "error" not in entry:
-            runs.append(str(run))
-    if not runs:
-        raise CaptureError(
-            path, "is a sweep of which no capture was collected", hint="collect again", code="missing"
+    return [_entry(folder, entry) for entry in listed]
+
+
+def _entry(folder: Path, entry: object) -> tuple[str, str | None]:
+    known = entry if isinstance(entry, dict) else {}
+    name = known.get("folder")
+    run = folder / name if isinstance(name, str) else None
+    # Resolved: neither an absolute path, nor dots, nor a link may lead out of the sweep.
+    if run is None or "\0" in str(name) or folder.resolve() not in run.resolve().parents:
+        raise FormatError(
+            str(folder / INDEX),
+            f"names {str(name)[:80]!r}, which is no folder of it",
+            hint="give one of its runs",
         )
-    return runs
+    error = known.get("error")
+    return str(run), None if error is None else " ".join(str(error).split())[:_LONGEST_ERROR]
 
 
 def _file(path: str) -> list[Source]:
