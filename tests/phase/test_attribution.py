@@ -162,6 +162,14 @@ def test_sums_over_requests(text: str, sums: list[float | None]) -> None:
     assert row.where(row.notna(), None).tolist() == sums
 
 
+def test_sums_of_the_prefilling_requests_stand_apart() -> None:
+    text = "execute_519_context_1(sq512sk512sqsq262144sqsk262144)_generation_7(sq7sk9000sqsq7sqsk9000)"
+    trace = TraceBuilder().annotation(text, 0, 10)
+    trace.launched(GEMM, launch_ts=3, ts=4, dur=1)
+    (row,) = phased(trace).steps.to_dict("records")
+    assert [row[f"context_sum_{name}"] for name in ("k", "qq", "qk")] == [512, 262144, 262144]
+
+
 def test_order_of_events_and_a_shift_of_time_change_no_label() -> None:
     def trace(shift: float) -> TraceBuilder:
         built = TraceBuilder().annotation(PREFILL, 0 + shift, 10).annotation(MIXED, 20 + shift, 10)

@@ -245,6 +245,21 @@ def test_latent_attention_stands_down_for_the_attention_op_inside_it() -> None:
     assert listed(work.flops) == [ABSORBED, None]
 
 
+def test_latent_attention_of_a_mixed_step_is_shared_by_its_kernels() -> None:
+    whole = {"sum_q": 4.0, "sum_k": 102.0, "sum_qq": 6.0, "sum_qk": 104.0}
+    context = {"context_requests": 1, "context_tokens": 2, "context_sum_k": 2.0, "context_sum_qq": 4.0}
+    sums = pd.DataFrame([{"step_id": 7, "generation_requests": 2, "context_sum_qk": 4.0} | whole | context])
+    # Two layers, a kernel for each side and one that merges parts: none is forgotten for being short.
+    rows: list[Row] = [(layer, time, "kernel") for layer in (0, 1) for time in (300, 100, 7)]
+    family = ["attn.flash", "attn.mla", "attn.combine"] * 2
+    work = run(rows, [-1, -1], [MLA, MLA], sums, step_id=7, family=family)
+    # Absorbed, 2·100·2·1088, and expanded, 3 pairs of 192 and 128: together 3/4 and 1/4 by time.
+    total = ABSORBED + 2 * 3 * 2 * (192 + 128)
+    assert listed(work.flops) == [total * 0.75, total * 0.25, 0] * 2
+    assert listed(work.kv_bytes)[:2] == [102 * 576 * 2 * 0.75, 102 * 576 * 2 * 0.25]
+    assert work["flags"].isna().all()
+
+
 def test_a_recorded_window_is_counted_and_its_times_are_not_judged() -> None:
     def paged(left: int) -> Call:
         dims = [[4, 2, 8], [99, 16, 1, 8], [99, 16, 1, 8], *[[]] * 23]

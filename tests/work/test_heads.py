@@ -56,18 +56,30 @@ def test_heads(work_of: Callable[[str], OpWork | None], text: str, heads: Heads 
     assert work is None or (work.flops is None and work.absorbed is None)
 
 
+def totals(lengths: list[tuple[int, int]]) -> list[float]:
+    """Query tokens, keys, squared queries, and queries times keys, summed over requests."""
+    q, k = np.array(lengths or [(0, 0)], dtype=np.float64).T
+    return [q.sum(), k.sum(), (q * q).sum(), (q * k).sum()]
+
+
 def steps(*requests: list[tuple[int, int]], classes: tuple[tuple[int, int], ...] = ()) -> Sums:
     """The sums of steps over requests of (query tokens, key tokens), and how many of them prefill and decode."""
-    rows = []
-    for lengths in requests:
-        q, k = np.array(lengths, dtype=np.float64).T
-        rows.append((q.sum(), k.sum(), (q * q).sum(), (q * k).sum()))
-    frame = pd.DataFrame(rows, columns=["sum_q", "sum_k", "sum_qq", "sum_qk"]).assign(
-        step_id=range(len(rows))
+    frame = pd.DataFrame(map(totals, requests), columns=["sum_q", "sum_k", "sum_qq", "sum_qk"]).assign(
+        step_id=range(len(requests))
     )
     if classes:
         frame[["context_requests", "generation_requests"]] = classes
-    return Sums.of(frame, np.arange(len(rows), dtype=np.float64))
+    return Sums.of(frame, np.arange(len(requests), dtype=np.float64))
+
+
+def mixed(context: list[tuple[int, int]], generation: list[tuple[int, int]]) -> Sums:
+    """The sums of one step whose engine says those of its prefilling and of its decoding requests apart."""
+    whole, part = totals([*context, *generation]), totals(context)
+    names = ["sum_q", "sum_k", "sum_qq", "sum_qk"]
+    sides = ["context_tokens", "context_sum_k", "context_sum_qq", "context_sum_qk"]
+    counts = ["context_requests", "generation_requests"]
+    row = [*whole, *part, len(context), len(generation)]
+    return Sums.of(pd.DataFrame([row], columns=[*names, *sides, *counts]).assign(step_id=0), np.zeros(1))
 
 
 MLA = "vllm::unified_mla_attention_with_output bf16[{t},128,192] bf16[{t},512] bf16[{t},1,64] bf16[{t},16384]"
@@ -83,11 +95,124 @@ def test_mla_is_absorbed_for_one_query_a_request_and_expanded_for_more(
     assert kv.tolist() == [4000 * 576 * 2, 100 * 576 * 2]
 
 
-def test_mla_of_a_mixed_step_is_unknown(work_of: Callable[[str], OpWork | None]) -> None:
+def test_mla_of_a_mixed_step_adds_both_forms(work_of: Callable[[str], OpWork | None]) -> None:
+    # Two requests decode over 1000 and 3000 keys, absorbed: 2·128·4000·(2·512 + 64). One prefills 50 tokens on 30
+    # cached ones, expanded: 50·30 + 50·51/2 = 2775 pairs of keys of 192 and values of 128.
+    sums = mixed([(50, 80)], [(1, 1000), (1, 3000)])
+    flops, dram_bytes, kv = attention_from_sums(work_of(MLA.format(t=52)), sums, 2.0)
+    assert flops.tolist() == [2 * 128 * 4000 * 1088 + 2 * 128 * 2775 * 320]
+    # Each key's latent and rope part once; absorbed queries and results are of 576 and 512, expanded of 192 and 128.
+    assert kv.tolist() == [4080 * 576 * 2]
+    assert dram_bytes.tolist() == [4080 * 576 * 2 + 2 * 128 * 1088 * 2 + 50 * 128 * 320 * 2]
+
+
+def test_mla_of_a_mixed_step_is_unknown_where_its_sides_are_not_told_apart(
+    work_of: Callable[[str], OpWork | None],
+) -> None:
     sums = steps([(1, 1000), (50, 50)], classes=((1, 1),))
-    flops, dram_bytes, _kv = attention_from_sums(work_of(MLA.format(t=51)), sums, 2.0)
-    assert np.isnan(flops).all()
-    assert np.isnan(dram_bytes).all()
+    # Two query tokens a request, as in verification: whether they are absorbed is not known.
+    for unclear in (sums, mixed([(50, 50)], [(2, 1000)])):
+        flops, dram_bytes, _kv = attention_from_sums(work_of(MLA.format(t=51)), unclear, 2.0)
+        assert np.isnan(flops).all()
+        assert np.isnan(dram_bytes).all()
+
+
+def test_a_call_for_one_side_of_a_mixed_step_takes_the_sums_of_that_side(
+    work_of: Callable[[str], OpWork | None],
+) -> None:
+    sums = mixed([(50, 80)], [(1, 1000), (1, 3000)])
+
+    def flops_of(text: str, given: Sums = sums) -> float:
+        return float(attention_from_sums(work_of(text), given)[0][0])
+
+    paged = "_vllm_fa3_C::fwd bf16[{t},64,64] bf16[1000,16,8,64] bf16[1000,16,8,64]"
+    pair = 4 * 64 * 64
+    assert flops_of(paged.format(t=2)) == pair * 4000
+    assert flops_of(paged.format(t=50)) == pair * 2775
+    # All of the step, also where its tokens are padded to the size of a captured graph.
+    assert flops_of(paged.format(t=52)) == flops_of(paged.format(t=64)) == pair * 6775
+    assert np.isnan(flops_of(paged.format(t=20)))
+    # As many tokens on each side: it could be either.
+    assert np.isnan(flops_of(paged.format(t=2), mixed([(2, 9)], [(1, 1000), (1, 3000)])))
+    # Sides that the engine does not tell apart.
+    assert np.isnan(flops_of(paged.format(t=2), steps([(50, 80), (1, 1000), (1, 3000)], classes=((1, 2),))))
+    mla = "_flashmla_C::fwd_kvcache_mla bf16[2,1,128,576] bf16[99,64,1,576] =512 int32[2] int32[2,9]"
+    assert flops_of(mla) == 2 * 128 * 4000 * 1088
+    # Keys and values handed over, not cached, are those of one side as well.
+    varlen = "flash_attn::_flash_attn_varlen_forward bf16[50,2,8] bf16[{k},2,8] bf16[{k},2,8] int32[2] int32[2] =50 =99 =0. =0.1 =True"
+    assert flops_of(varlen.format(k=80)) == 4 * 2 * 8 * 2775
+    assert np.isnan(flops_of(varlen.format(k=50), mixed([(50, 80), (1, 7)], [(1, 1000)])))
+
+
+# Where each argument of TensorRT-LLM's fused attention stands, as release 1.0 registers it; what is not named is absent.
+ARGUMENTS = (
+    "q k v output output_sf out_dtype workspace sequence_length past context_lengths host_context_lengths request_types "
+    "blocks host_blocks pools mapping indirection orig_quant quant_orig out_scale inv_freq cos_sin latent_cache q_pe "
+    "block_ids sinks fused update predicted layer heads kv_heads size tokens_per_block requests longest window sink beams "
+    "mask quant_mode scaling position rotary_dim rotary_base rotary_type rotary_scales rotary_max paged_context "
+    "input_type mla q_rank kv_rank nope rope value mrope_cos mrope_deltas paged_kv paged_offsets chunk stats spec spec_tensors"
+)
+PLAIN = {
+    "fused": "=True", "update": "=True", "predicted": "=1", "layer": "=0", "heads": "=32", "kv_heads": "=8", "size": "=128",
+    "tokens_per_block": "=32", "requests": "=64", "longest": "=8192", "window": "=8192", "sink": "=0", "beams": "=1",
+    "mask": "=1", "quant_mode": "=0", "scaling": "=1.", "position": "=0", "rotary_dim": "=128", "rotary_base": "=10000.",
+    "rotary_type": "=0", "rotary_scales": "=[1.,1.,1.]", "rotary_max": "=[8192,8192]", "paged_context": "=False",
+    "input_type": "=0", "mla": "=False", "spec": "=[False,False,False]", "sequence_length": "int32[4]",
+}  # fmt: skip
+
+
+def trtllm(q: str, output: str = "-", without: tuple[str, ...] = (), **given: object) -> str:
+    said = PLAIN | {"q": q, "output": output} | {name: f"={value}" for name, value in given.items()}
+    return " ".join(
+        [
+            "trtllm::attention_inplace",
+            *(said.get(name, "-") for name in ARGUMENTS.split() if name not in without),
+        ]
+    )
+
+
+MLA_SIZES = {"q_rank": 1536, "kv_rank": 512, "nope": 128, "rope": 64, "value": 128, "mla": True}
+TRTLLM_CASES = [
+    # Queries, keys and values in one tensor: (32 + 2·8)·128 = 6144.
+    (trtllm("bf16[4,6144]", "bf16[4,4096]"), Heads(32, 8, 128, 128, 2, 2.0, window=8192)),
+    (trtllm("bf16[4,4096]", "bf16[4,4096]", fused=False), Heads(32, 8, 128, 128, 2, 2.0, window=8192)),
+    # An fp8 cache (bit 7), fp8 results, a window of 4096 keys.
+    (trtllm("bf16[4,6144]", "fp8[4,4096]", quant_mode=128, window=4096), Heads(32, 8, 128, 128, 1.5, 1.0, window=4096)),
+    # A cache of NVFP4 (bit 13): half a byte, and a scale a block of 16.
+    (trtllm("bf16[4,6144]", "bf16[4,4096]", quant_mode=8192), Heads(32, 8, 128, 128, 2, 0.5625, window=8192)),
+    # Older releases have neither scales of the output nor sinks.
+    (trtllm("bf16[4,6144]", "bf16[4,4096]", ("output_sf", "sinks")), Heads(32, 8, 128, 128, 2, 2.0, window=8192)),
+    # MLA: absorbed in generation, h·(512 + 64) wide; expanded in context, 2·h·192 + h·128 wide.
+    (trtllm("bf16[4,73728]", "bf16[4,65536]", heads=128, kv_heads=1, size=576, input_type=2, **MLA_SIZES), LATENT),
+    (trtllm("bf16[9,65536]", "bf16[9,16384]", heads=128, kv_heads=128, size=192, input_type=1, **MLA_SIZES), Heads(128, 128, 192, 128, 2, 2.0, cached=576)),
+    # A width that its heads do not give, beams, a mask that is not causal, chunks of 8192, MLA of both sides at once.
+    (trtllm("bf16[4,6145]"), None),
+    (trtllm("bf16[4,6144]", beams=4), None),
+    (trtllm("bf16[4,6144]", mask=0), None),
+    (trtllm("bf16[4,6144]", chunk=8192), None),
+    (trtllm("bf16[4,73728]", heads=128, kv_heads=1, size=576, **MLA_SIZES), None),
+    ("trtllm::attention_inplace bf16[4,6144] - - bf16[4,4096]", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "heads"), TRTLLM_CASES)
+def test_heads_of_tensorrt_llm(
+    work_of: Callable[[str], OpWork | None], text: str, heads: Heads | None
+) -> None:
+    work = work_of(text)
+    assert (None if work is None else work.heads) == heads
+    assert work is None or (work.flops, work.dram_bytes) == (None, None)
+
+
+def test_tensorrt_llm_completes_with_the_sums_of_its_step(work_of: Callable[[str], OpWork | None]) -> None:
+    sums = mixed([(50, 80)], [(1, 1000), (1, 3000)])
+    both = work_of(trtllm("bf16[52,6144]", "bf16[52,4096]"))
+    assert attention_from_sums(both, sums)[0].tolist() == [4 * 32 * 128 * 6775]
+    # MLA is one call for generation and one for context.
+    size = {"heads": 128, "kv_heads": 1, "size": 576, "input_type": 2} | MLA_SIZES
+    absorbed = work_of(trtllm("bf16[2,73728]", "bf16[2,65536]", **size))
+    flops, _bytes, kv = attention_from_sums(absorbed, sums)
+    assert (flops.tolist(), kv.tolist()) == ([2 * 128 * 4000 * 1088], [4000 * 576 * 2])
 
 
 def test_mla_without_its_output_knows_the_absorbed_form_alone(

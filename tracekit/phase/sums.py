@@ -7,7 +7,7 @@ SIDES = ("context", "generation")
 
 
 def request_sums(counts: pd.DataFrame) -> pd.DataFrame:
-    """sum_q, sum_k, sum_qq, sum_qk of each step, null where the engine did not say.
+    """sum_q, sum_k, sum_qq, sum_qk of each step, and the context's part of the last three; null where the engine did not say.
 
     A side without tokens sums to zero; where every request has one token, its squares sum to the
     requests and its products to the keys.
@@ -17,7 +17,9 @@ def request_sums(counts: pd.DataFrame) -> pd.DataFrame:
     """
     full = {side: side_sums(counts, side) for side in SIDES}
     both = {name: full["context"][name] + full["generation"][name] for name in ("q", "k", "qq", "qk")}
-    return pd.DataFrame({f"sum_{name}": values for name, values in both.items()}, index=counts.index)
+    sums = {f"sum_{name}": values for name, values in both.items()}
+    sums |= {f"context_sum_{name}": full["context"][name] for name in ("k", "qq", "qk")}
+    return pd.DataFrame(sums, index=counts.index)
 
 
 def complete(counts: pd.DataFrame) -> pd.DataFrame:

@@ -208,7 +208,7 @@ def ragged(call: OpCall, lengths_at: int, longest_at: int, *, causal: bool | Non
         count = batch * pairs(longest_q or 0, longest_k or 0, causal=causal)
         flops = attention_flops(count, q.shape[1], q.shape[2], v.shape[2])
     heads = None if causal is False else replace(heads_of(q, k, v, k.item), keys=k.shape[0])
-    return OpWork(flops, traffic, q.dtype, q.dtype, kv_bytes=kv, heads=heads)
+    return OpWork(flops, traffic, q.dtype, q.dtype, kv_bytes=kv, heads=heads, queries=q.shape[0])
 
 
 def heads_of(q: Tensor, k: Tensor, v: Tensor, kv_item: float | None) -> Heads:

@@ -128,7 +128,9 @@ def model_work(
     _share_experts(columns, kernels, owners, instances, mains, signed)
     windowed = np.zeros(len(kernels), dtype=np.bool_)
     if steps is not None and "step_id" in kernels:
-        windowed[_from_sums(columns, kernels, steps, owners, mains, signed)] = True
+        told, two = _from_sums(columns, kernels, steps, owners, mains, signed)
+        windowed[told] = True
+        _share_forms(columns, kernels, owners, instances, two, signed)
     _auxiliaries(columns, owners, instances, mains, sources, beside)
     _transfers(columns, kernels)
     name_types(columns, kernels)
@@ -195,8 +197,15 @@ def _beside(kernels: pd.DataFrame, owners: Owners, signed: Signed) -> Bools:
     kinds = signed.kind[owners.signature[rows]]
     latent = kinds == list(OpKind).index(OpKind.LATENT)
     rows, kinds = rows[latent], kinds[latent]
-    beside[rows] = ~_family_fits(kernels, rows, kinds)
+    beside[rows] = ~(_family_fits(kernels, rows, kinds) | _merging(kernels, rows))
     return beside
+
+
+def _merging(kernels: pd.DataFrame, rows: Ints) -> Bools:
+    """Kernels that merge the parts of a split attention, or plan it."""
+    if "family" not in kernels:
+        return np.zeros(len(rows), dtype=np.bool_)
+    return np.asarray(where(kernels["family"], lambda name: name.startswith("attn."))[rows], dtype=np.bool_)
 
 
 def _auxiliaries(
@@ -248,7 +257,20 @@ def _share_experts(
     kinds = signed.kind[owners.signature[rows]]
     moe = kinds == list(OpKind).index(OpKind.MOE)
     rows, kinds = rows[moe], kinds[moe]
-    rows = rows[_family_fits(kernels, rows, kinds)]
+    _share(columns, kernels, instances, mains, rows[_family_fits(kernels, rows, kinds)])
+
+
+def _share_forms(
+    columns: Columns, kernels: pd.DataFrame, owners: Owners, instances: Ints, mains: Ints, signed: Signed
+) -> None:
+    """MLA of a mixed step is one kernel a form, told by nothing: its work is shared among them by their time."""
+    rows = np.flatnonzero(owners.active & np.isin(instances, instances[mains]))
+    fits = _family_fits(kernels, rows, signed.kind[owners.signature[rows]])
+    _share(columns, kernels, instances, mains, rows[fits])
+
+
+def _share(columns: Columns, kernels: pd.DataFrame, instances: Ints, mains: Ints, rows: Ints) -> None:
+    """Divide the work of each main kernel among the rows of its op's run, by their time."""
     if not len(rows):
         return
     main = pd.Series(mains, index=instances[mains]).reindex(instances[rows]).to_numpy(dtype=np.int64)
@@ -266,9 +288,13 @@ def _numbers(values: list[float | None]) -> Floats:
 
 def _from_sums(
     columns: Columns, kernels: pd.DataFrame, steps: pd.DataFrame, owners: Owners, mains: Ints, signed: Signed
-) -> Ints:
-    """Complete attention from its step's sums, where the op recorded heads; the rows whose window it recorded."""
-    windowed = [np.zeros(0, dtype=np.int64)]
+) -> tuple[Ints, Ints]:
+    """Complete attention from its step's sums, where the op recorded heads.
+
+    Returns:
+        The rows whose window was recorded, and those of MLA in both its forms.
+    """
+    windowed, two = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     asked = mains[np.isnan(columns.flops[mains])]
     sums = Sums.of(steps, kernels["step_id"].astype("float64").to_numpy()[asked])
     signature = owners.signature[asked]
@@ -277,14 +303,16 @@ def _from_sums(
         if work is None or (work.heads is None and work.absorbed is None):
             continue
         chosen = np.flatnonzero(signature == row)
-        flops, dram_bytes, kv = attention_from_sums(work, sums.where(signature == row), signed.cache_item)
+        part = sums.where(signature == row)
+        flops, dram_bytes, kv = attention_from_sums(work, part, signed.cache_item)
         told = ~np.isnan(flops)
         rows = asked[chosen[told]]
         columns.put(rows, flops[told], dram_bytes[told], WorkSource.ANNOTATION)
         columns.kv_bytes[rows] = kv[told]
         columns.weight_bytes[rows] = 0.0
         windowed += [rows] if work.heads is not None and work.heads.window is not None else []
-    return np.concatenate(windowed)
+        two += [asked[chosen[told & part.two_forms]]] if work.absorbed is not None else []
+    return np.concatenate(windowed), np.concatenate(two)
 
 
 def _transfers(columns: Columns, kernels: pd.DataFrame) -> None:

@@ -22,7 +22,7 @@ def latent_heads(q: Tensor, latent: int, rope: int, kv_item: float | None) -> He
 
 
 def _absorbed(q: Tensor, heads: Heads) -> OpWork:
-    return OpWork(None, None, q.dtype, q.dtype, heads=heads)
+    return OpWork(None, None, q.dtype, q.dtype, heads=heads, queries=math.prod(q.shape[:-2]))
 
 
 @model("vllm::unified_mla_attention_with_output", "vllm::unified_mla_attention", kind=OpKind.LATENT)

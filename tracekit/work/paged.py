@@ -4,6 +4,7 @@ Argument orders are those of the public registrations of vLLM 0.32, SGLang 0.5.2
 AITER and FlashInfer.
 """
 
+import math
 from dataclasses import replace
 
 from tracekit.work.attention import heads_of, ragged, window_of
@@ -31,11 +32,13 @@ def unified(call: OpCall) -> OpWork | None:
         return None
     out = call.tensor(3)
     item = q.item if out is None else (q.item + out.item) / 2
-    return _from_heads(q, Heads(q.shape[1], k.shape[1], q.shape[2], v.shape[2], item, None))
+    heads = Heads(q.shape[1], k.shape[1], q.shape[2], v.shape[2], item, None)
+    return OpWork(None, None, q.dtype, q.dtype, heads=heads)
 
 
 def _from_heads(q: Tensor, heads: Heads) -> OpWork:
-    return OpWork(None, None, q.dtype, q.dtype, heads=heads)
+    queries = q.numel // max(1, math.prod(q.shape[-2:]))
+    return OpWork(None, None, q.dtype, q.dtype, heads=heads, queries=queries)
 
 
 # Behind flash-attention 2 the positions of the lengths, the longest query, the causal flag and the left window;
@@ -228,9 +231,3 @@ def flashinfer_run(call: OpCall) -> OpWork | None:
         keys=k.numel // (k.shape[heads_at] * k.shape[-1]) if len(k.shape) == _RAGGED and k.numel else None,
     )
     return _from_heads(q, heads)
-
-
-@model("trtllm::attention", "trtllm::attention_inplace", kind=OpKind.ATTENTION)
-def trtllm_attention(_call: OpCall) -> OpWork | None:
-    """The fused call hides heads and lengths in plain arguments that differ by release: no model from sizes."""
-    return None

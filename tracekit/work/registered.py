@@ -78,6 +78,8 @@ class OpWork:
         absorbed: The heads for steps of one query token a request, where MLA then works in the latent space.
         bus_bytes: Bytes that a collective puts on a rank's link, as nccl-tests count them; None where the number
             of ranks is not recorded, and for what is no collective.
+        queries: Query tokens that an attention call was given, where it may serve one side of a mixed step alone; None
+            where it serves the whole step or does not say.
         second_bytes: The second operand of a batch of products: inside MLA it is a weight, elsewhere it is not.
     """
 
@@ -90,6 +92,7 @@ class OpWork:
     heads: Heads | None = None
     absorbed: Heads | None = None
     bus_bytes: float | None = None
+    queries: int | None = None
     second_bytes: float = 0.0
 
 

@@ -1,6 +1,7 @@
 """Windowed layers told by their times: sums over requests do not know of sliding windows.
 
-The layers of one step attend over the same requests, so full attention takes the same time in each. Where the
+The layers of one step attend over the same requests, so full attention takes the same time in each (in a mixed step
+that has a kernel for each side, in those of one side). Where the
 times fall into two groups far apart, the short ones cannot have read every key.
 """
 
@@ -36,9 +37,8 @@ def forget_windowed(kernels: pd.DataFrame, recorded: npt.NDArray[np.bool_] | Non
         summed = summed & ~recorded
     short = np.zeros(len(kernels), dtype=np.bool_)
     rows = np.flatnonzero(summed)
-    short[
-        rows[_short(kernels["step_id"].to_numpy()[rows], kernels["dur_ns"].to_numpy(dtype=np.float64)[rows])]
-    ] = True
+    times = kernels["dur_ns"].to_numpy(dtype=np.float64)[rows]
+    short[rows[_short(_alike(kernels.iloc[rows]), times)]] = True
     if not short.any():
         return kernels
     changed = {name: kernels[name].mask(short) for name in _NUMBERS}
@@ -50,7 +50,12 @@ def forget_windowed(kernels: pd.DataFrame, recorded: npt.NDArray[np.bool_] | Non
     return kernels.assign(**changed, flags=_flagged(kernels, short))
 
 
-def _short(steps: npt.NDArray[np.object_], times: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+def _alike(kernels: pd.DataFrame) -> npt.NDArray[np.int64]:
+    """A number for the kernels of one step that were given the same work: in a mixed step, those of one side."""
+    return np.asarray(kernels.groupby(["step_id", "flops"], sort=False).ngroup(), dtype=np.int64)
+
+
+def _short(steps: npt.NDArray[np.int64], times: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
     """Members of the short group of each step; none where its times are of one group."""
     frame = pd.DataFrame({"step": steps, "time": times, "row": np.arange(len(times))})
     frame = frame.sort_values(["step", "time"], kind="stable")
