@@ -105,17 +105,44 @@ def test_without_an_op_or_a_model_work_is_unknown() -> None:
     assert listed(work.flops_source) == [None, None]
 
 
-def test_sizes_without_types_give_the_operations_of_a_product_alone() -> None:
-    # As NVTX ranges of PyTorch give them; the kernel's name tells the type.
+def test_sizes_without_types_give_the_operations_of_a_product_and_bytes_where_the_name_tells_the_type() -> (
+    None
+):
+    # As NVTX ranges of PyTorch give them.
     calls: list[Call] = [(MM[0], MM[1]), ("aten::add", [[64, 16], [64, 16]])]
     rows: list[Row] = [(0, 5, "kernel"), (1, 5, "kernel")]
-    named = pd.Categorical(["bf16", None])
+    named = pd.Categorical(["bf16", "bf16"])
     work = run(rows, [-1, -1], calls, family=["gemm", "eltwise"], name_dtype=named)
     assert listed(work.flops) == [MM_FLOPS, None]
-    assert listed(work.dram_bytes) == [None, None]
+    # Every element of the operands and of the result in two bytes; what is added may be of another type.
+    assert listed(work.dram_bytes) == [MM_BYTES, None]
+    assert listed(work.weight_bytes) == [MM_WEIGHTS, None]
     assert listed(work.peak) == ["bf16", None]
+    assert listed(work.flops_source) == ["shape", None]
+    assert listed(work.dram_bytes_source) == ["name", None]
     bad = run([(0, 5, "kernel")], [-1], [(MM[0], "no sizes")])
     assert listed(bad.flops) == [None]
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "item"),
+    [
+        ("ampere_sgemm_128x64_tn", "fp32", 4),
+        ("sm80_xmma_gemm_f32f32_tf32f32_f32_tn_n", "tf32", 4),
+        ("volta_dgemm_64x64_nn", "fp64", 8),
+        ("sm90_xmma_gemm_f16f16_f16f32_f32_tn_n", "fp16", 2),
+        # It multiplies in FP32 what it loads in FP16: its name tells two types.
+        ("ampere_fp16_sgemm_fp16_128x64_tn", "fp32", None),
+        ("sm90_fp8_gemm_1d2d_impl", "fp8", None),
+        ("gemm", None, None),
+    ],
+)
+def test_bytes_of_untyped_sizes_follow_what_the_name_tells(
+    name: str, dtype: str | None, item: int | None
+) -> None:
+    work = run([(0, 5, "kernel")], [-1], [(MM[0], MM[1])], family=["gemm"], name=[name], name_dtype=[dtype])
+    assert listed(work.dram_bytes) == [None if item is None else MM_BYTES / 2 * item]
+    assert listed(work.flops) == [MM_FLOPS]
 
 
 def test_damaged_sizes_leave_work_unknown() -> None:

@@ -11,8 +11,9 @@ from tracekit.tables import Kind, WorkSource
 from tracekit.tables.calls import DEVICE_COPY
 from tracekit.tables.text import coded, matches, where
 from tracekit.work.known import COLUMNS, TEXT
+from tracekit.work.operands import operand_items
 from tracekit.work.owners import Owners, find_owners
-from tracekit.work.registered import NOTHING, OpKind
+from tracekit.work.registered import NOTHING, OpKind, OpWork
 from tracekit.work.signed import Signed, evaluate_signatures
 from tracekit.work.sums import Sums, attention_from_sums
 from tracekit.work.windows import forget_windowed
@@ -134,6 +135,7 @@ def model_work(
     _auxiliaries(columns, owners, instances, mains, sources, beside)
     _transfers(columns, kernels)
     name_types(columns, kernels)
+    _named_bytes(columns, kernels, mains, [signed.work[row] or NOTHING for row in owners.signature[mains]])
     kept = kernels.drop(columns=[name for name in COLUMNS if name in kernels])
     return forget_windowed(pd.concat([kept, columns.frame(kernels.index)], axis=1), windowed)
 
@@ -332,6 +334,21 @@ def _transfers(columns: Columns, kernels: pd.DataFrame) -> None:
     )
     columns.weight_bytes[moves] = columns.kv_bytes[moves] = 0.0
     columns.dtype[moves] = columns.peak[moves] = None
+
+
+def _named_bytes(columns: Columns, kernels: pd.DataFrame, mains: Ints, works: list[OpWork]) -> None:
+    """Bytes of products of which sizes alone were recorded, where the kernel's name tells the type of its operands."""
+    told = np.array([work.elements is not None for work in works], dtype=np.bool_)
+    if not told.any():
+        return
+    rows = mains[told]
+    elements = np.array([work.elements for work in works if work.elements is not None], dtype=np.float64)
+    moved, weights = elements.T * operand_items(kernels)[rows]
+    known = ~np.isnan(moved)
+    rows = rows[known]
+    columns.dram_bytes[rows], columns.weight_bytes[rows] = moved[known], weights[known]
+    columns.kv_bytes[rows] = 0.0
+    columns.dram_bytes_source[rows] = str(WorkSource.NAME)
 
 
 def name_types(columns: Columns, kernels: pd.DataFrame) -> None:

@@ -18,6 +18,8 @@ _KINDS = list(OpKind)
 _UNTYPED = frozenset(
     {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::linear", "aten::matmul"}
 )
+# Any type will do to count their elements.
+_STAND_IN, _STAND_IN_CPP = "fp32", "float"
 # Where cache-writing ops have their key cache.
 _CACHE_AT = {
     "_C_cache_ops::reshape_and_cache": 2,
@@ -81,10 +83,14 @@ def evaluate_signatures(signatures: pd.DataFrame) -> Signed:
 
 
 def _operations_alone(op: str, dims: str, entry: Registered) -> OpWork | None:
-    """The operations of a product whose types were not recorded, as in NVTX ranges: sizes alone tell them."""
-    sizes = parse_call(op, dims, json.dumps(["float"] * _arguments(dims)))
+    """The operations and elements of a product whose types were not recorded, as in NVTX ranges: sizes alone tell them."""
+    sizes = parse_call(op, dims, json.dumps([_STAND_IN_CPP] * _arguments(dims)))
     result = None if sizes is None else _sane(entry.function(sizes))
-    return None if result is None else OpWork(result.flops, None, None, None)
+    if result is None or result.dram_bytes is None:
+        return None
+    item = element_size(_STAND_IN)
+    elements = result.dram_bytes / item, result.weight_bytes / item
+    return OpWork(result.flops, None, None, None, elements=elements)
 
 
 def _arguments(dims: str) -> int:

@@ -179,6 +179,17 @@ def test_ranges_of_emit_nvtx_are_ops_with_their_sizes(tmp_path: Path) -> None:
     assert link(capture).kernels["op"].tolist() == ["aten::mm"]
 
 
+def test_products_in_ranges_of_emit_nvtx_have_rates_where_their_kernels_name_a_type(tmp_path: Path) -> None:
+    trace = NsysBuilder().range("prefill", 0, 900)
+    trace.range("aten::mm, seq = 12, op_id = 2, sizes = [[64, 32], [32, 16]]", 50, 300)
+    trace.launched("ampere_bf16_s16816gemm_bf16_128x256_ldg8_f2f_stages_64x3_tn", 100, 1_000, 2_000, 7)
+    (phase,) = tracekit.analyze([trace.write(tmp_path / "capture.sqlite")]).summary["phases"]
+    flops, moved = 2 * 64 * 32 * 16, 2 * (64 * 32 + 32 * 16 + 64 * 16)
+    assert (phase["phase"], phase["flops"], phase["dram_bytes"]) == ("prefill", flops, moved)
+    assert phase["flops_per_s"] == pytest.approx(flops / 1e-6)
+    assert phase["weight_bytes"] == 2 * 32 * 16
+
+
 def test_calls_of_the_recorder_join_no_kernel(tmp_path: Path) -> None:
     trace = NsysBuilder().kernel("k", 1_000, 1_100, 7)
     trace.row(
