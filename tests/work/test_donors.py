@@ -42,6 +42,7 @@ def modelled(names: list[str], flops: list[float | None], **columns: Any) -> pd.
         weight_bytes=0.0,
         kv_bytes=0.0,
         bus_bytes=float("nan"),
+        expected_bytes=0.0,
         flops_source=source,
         dram_bytes_source=source,
         **texts,

@@ -15,7 +15,7 @@ from tracekit.work.config import _weight_items
 from tracekit.work.slope import slope_notes
 
 DENSE = ModelConfig("dense", layers=2, hidden=16, intermediate=32, heads=4, kv_heads=2, head_dim=8, vocab=100)
-WORK = ["flops", "dram_bytes", "weight_bytes", "kv_bytes", "bus_bytes"]
+WORK = ["flops", "dram_bytes", "weight_bytes", "kv_bytes", "bus_bytes", "expected_bytes"]
 
 
 def steps(*requests: list[tuple[int, int]]) -> pd.DataFrame:

@@ -256,3 +256,31 @@ def test_everything_elementwise_runs_on_the_vector_units(work_of: Callable[[str]
 )
 def test_bytes_on_the_link(work_of: Callable[[str], OpWork | None], text: str, bus: float | None) -> None:
     assert work_of(text).bus_bytes == bus
+
+
+# x[T, 64] to two of eight experts of 6144 weights of 2 B, and rows to one of four.
+MOE_CALL = "vllm::inplace_fused_experts bf16[{t},64] bf16[8,64,64] bf16[8,64,32] fp32[{t},2] int32[{t},2]"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # One token touches its two experts, and 200 tokens all eight, whatever the routing: both are known.
+        (MOE_CALL.format(t=1), 0),
+        (MOE_CALL.format(t=200), 0),
+        # Two tokens touch two to four: 8·(1 - (3/4)²) = 3.5 are expected.
+        (MOE_CALL.format(t=2), 3.5 * 6144 * 2),
+        ("aten::_grouped_mm bf16[1,64] bf16[4,64,32] int32[4]", 0),
+        ("aten::_grouped_mm bf16[2,64] bf16[4,64,32] int32[4]", 1.75 * 64 * 32 * 2),
+        # A batch has rows for every expert.
+        ("aten::_grouped_mm bf16[4,2,64] bf16[4,64,32]", 0),
+        ("_C::cutlass_moe_mm bf16[2,32] fp8[2,64] fp8[4,64,32] fp32[2] fp32[4,32]", 1.75 * (2048 + 128)),
+    ],
+)
+def test_weights_of_an_expected_number_of_experts_are_told_from_known_ones(
+    work_of: Callable[[str], OpWork | None], text: str, expected: float
+) -> None:
+    work = work_of(text)
+    assert work is not None
+    assert work.expected_bytes == pytest.approx(expected)
+    assert not expected or work.weight_bytes == pytest.approx(expected)

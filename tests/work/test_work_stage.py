@@ -118,3 +118,15 @@ def test_a_model_that_the_sizes_name_is_used_and_said() -> None:
     assert [note.code for note in worked.quality] == ["model_identified"]
     assert worked.kernels["flops"].tolist() == [4 * 32 * 128 * 6] * 36
     assert find_work(kernels, *capture(weights), steps()).config is None
+
+
+def test_weights_of_an_expected_number_of_experts_are_flagged_and_said() -> None:
+    routed = ModelConfig("moe", 1, 16, 0, 4, 2, 8, 100, experts=8, experts_per_token=2, expert_intermediate=8)
+    worked = find_work(replayed(["moe.gemm", "moe.gemm", "attn"]), *capture([]), steps(), config=routed)
+    # Three tokens touch two to six of eight: 8·(1 - (3/4)³) = 4.625 are expected, of 3·16·8 weights of 2 B each.
+    assert worked.kernels["weight_bytes"].sum() == 4.625 * 3 * 16 * 8 * 2
+    assert worked.kernels["flags"].astype(object).tolist()[:2] == ["expected_experts"] * 2
+    assert worked.kernels["flags"].isna().tolist() == [False, False, True]
+    (note,) = worked.quality
+    assert (note.code, note.count, note.time_ns) == ("experts_expected", 2, 20)
+    assert "100% of the weight bytes" in note.message

@@ -179,6 +179,10 @@ CODES: dict[str, tuple[str, str]] = {
         "the recorded sizes agree with one model preset alone",
         "give --model where it is another model",
     ),
+    "experts_expected": (
+        "kernels whose weights are those of as many experts as uniform routing would touch, since no recorder writes which",
+        "nothing: an upper value; counters measure what was read",
+    ),
     "kv_slope": (
         "attention's time grows with the key tokens of decode steps: the rate of reading the cache, without sizes",
         "give --model for the rate, where it is not said",

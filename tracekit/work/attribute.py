@@ -55,6 +55,7 @@ class Columns:
     weight_bytes: Floats
     kv_bytes: Floats
     bus_bytes: Floats
+    expected_bytes: Floats
     flops_source: npt.NDArray[np.object_]
     dram_bytes_source: npt.NDArray[np.object_]
     dtype: npt.NDArray[np.object_]
@@ -63,7 +64,7 @@ class Columns:
     @classmethod
     def unknown(cls, rows: int) -> "Columns":
         """Columns in which nothing is known yet."""
-        floats = [np.full(rows, np.nan) for _ in range(5)]
+        floats = [np.full(rows, np.nan) for _ in range(6)]
         objects = [np.full(rows, None, dtype=object) for _ in range(4)]
         return cls(*floats, *objects)
 
@@ -115,7 +116,7 @@ def model_work(
 
     Returns:
         The kernels with dtype, flops [FLOP], flops_source, dram_bytes [byte], dram_bytes_source, and the internal
-        columns weight_bytes [byte], kv_bytes [byte], bus_bytes [byte] and peak.
+        columns weight_bytes [byte], kv_bytes [byte], bus_bytes [byte], expected_bytes [byte] and peak.
     """
     signed = evaluate_signatures(signatures)
     owners = find_owners(kernels, ops, signed)
@@ -246,6 +247,7 @@ def _mains(
     weights += np.where(owners.in_latent[mains], _numbers([work.second_bytes for work in works]), 0.0)
     columns.weight_bytes[mains] = np.where(known, weights, np.nan)
     columns.kv_bytes[mains] = np.where(known, _numbers([work.kv_bytes for work in works]), np.nan)
+    columns.expected_bytes[mains] = np.where(known, _numbers([work.expected_bytes for work in works]), np.nan)
     columns.bus_bytes[mains] = _numbers([work.bus_bytes for work in works])
     columns.dtype[mains] = [work.dtype for work in works]
     columns.peak[mains] = [work.peak for work in works]
@@ -278,7 +280,14 @@ def _share(columns: Columns, kernels: pd.DataFrame, instances: Ints, mains: Ints
     main = pd.Series(mains, index=instances[mains]).reindex(instances[rows]).to_numpy(dtype=np.int64)
     time = pd.Series(kernels["dur_ns"].to_numpy(dtype=np.float64)[rows])
     share = np.asarray(time / time.groupby(instances[rows]).transform("sum"), dtype=np.float64)
-    for column in (columns.flops, columns.dram_bytes, columns.weight_bytes, columns.kv_bytes):
+    shared = (
+        columns.flops,
+        columns.dram_bytes,
+        columns.weight_bytes,
+        columns.kv_bytes,
+        columns.expected_bytes,
+    )
+    for column in shared:
         column[rows] = column[main] * share
     for text in (columns.flops_source, columns.dram_bytes_source, columns.dtype, columns.peak):
         text[rows] = text[main]

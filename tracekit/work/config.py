@@ -198,7 +198,7 @@ class _Filled:
         self.filled = np.zeros(count, dtype=np.bool_)
         self._numbers = {
             name: np.full(count, np.nan)
-            for name in ("flops", "dram_bytes", "weight_bytes", "kv_bytes", "bus_bytes")
+            for name in ("flops", "dram_bytes", "weight_bytes", "kv_bytes", "bus_bytes", "expected_bytes")
         }
         self._texts: dict[str, npt.NDArray[np.object_]] = {
             name: np.full(count, None, dtype=object) for name in ("dtype", "peak")
@@ -225,6 +225,8 @@ class _Filled:
         self._numbers["flops"][rows] = at("flops")
         self._numbers["dram_bytes"][rows] = at("moved") + weights + kv
         self._numbers["weight_bytes"][rows], self._numbers["kv_bytes"][rows] = weights, kv
+        expected = np.stack([np.broadcast_to(piece.expected, piece.weights.shape) for piece in pieces])
+        self._numbers["expected_bytes"][rows] = expected[place, steps] * self._item[rows]
         matrix = np.array([piece.matrix for piece in pieces], dtype=np.bool_)[place]
         self._texts["dtype"][rows] = np.where(matrix, self._dtype[rows], self._stored.dtype)
         self._texts["peak"][rows] = np.where(matrix, self._dtype[rows], "vector")

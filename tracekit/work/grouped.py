@@ -7,7 +7,7 @@ SGLang 0.5.23 and AITER.
 import math
 
 from tracekit.work.dtypes import FLOATS
-from tracekit.work.moe import experts_touched
+from tracekit.work.moe import experts_touched, is_expected
 from tracekit.work.registered import OpKind, OpWork, model
 from tracekit.work.signature import OpCall, Tensor
 
@@ -19,6 +19,12 @@ _MIN_BITS, _MAX_BITS = 3.5, 16.5
 def touched_share(experts: int, rows: float, per_token: int = 1) -> float:
     """Share of the experts that routed rows are expected to touch: 1 - (1 - k/E)^(R/k) under uniform routing."""
     return experts_touched(experts, per_token, rows / max(1, per_token)) / max(1, experts)
+
+
+def _routed(flops: float, traffic: float, dtype: str, weights: float, share: float, tokens: float) -> OpWork:
+    """The work of a product whose weights are a share of all experts'."""
+    expected = float(weights) if is_expected(share, tokens) else 0.0
+    return OpWork(flops, float(traffic), dtype, dtype, weight_bytes=float(weights), expected_bytes=expected)
 
 
 @model("aten::_grouped_mm", "aten::_scaled_grouped_mm", "aten::_scaled_grouped_mm_v2", kind=OpKind.MOE)
@@ -42,7 +48,7 @@ def grouped_mm(call: OpCall) -> OpWork | None:
     x_scales, w_scales = (_scales(call, at) for at in (2, 3))
     weights = (w.bytes + w_scales) * read
     traffic = x.bytes + x_scales + weights + out * item
-    return OpWork(flops, float(traffic), x.dtype, x.dtype, weight_bytes=float(weights))
+    return _routed(flops, traffic, x.dtype, weights, read, x.rows)
 
 
 def _scales(call: OpCall, at: int) -> int:
@@ -101,7 +107,7 @@ def scaled_grouped_mm(call: OpCall) -> OpWork | None:
     flops = 2.0 * out.numel * inner
     traffic = a.bytes + (0 if a_scales is None else a_scales.bytes) + weights + out.bytes
     dtype = "fp4" if values != 1 else a.dtype
-    return OpWork(flops, float(traffic), dtype, dtype, weight_bytes=float(weights))
+    return _routed(flops, traffic, dtype, weights, share, a.rows)
 
 
 def _fits(packed: Tensor, out: int, inner: int) -> bool:
@@ -148,9 +154,7 @@ def _widened(x: Tensor, rows: int, chosen: int, out: int, stored: list[Tensor]) 
     share = touched_share(stored[0].shape[0], rows, chosen)
     weights = share * sum(tensor.bytes for tensor in stored)
     traffic = x.bytes + rows * out * x.item + weights
-    return OpWork(
-        2.0 * rows * out * x.shape[1], float(traffic), x.dtype, x.dtype, weight_bytes=float(weights)
-    )
+    return _routed(2.0 * rows * out * x.shape[1], traffic, x.dtype, weights, share, rows / max(1, chosen))
 
 
 @model("aiter::ck_moe_stage1*", "aiter::ck_moe_stage2*", "aiter::moe_cktile2stages_gemm*", kind=OpKind.MOE)
@@ -167,7 +171,8 @@ def aiter_stage(call: OpCall) -> OpWork | None:
     width, inner = (w.shape[1], x.shape[-1]) if first else (out.shape[-1], x.shape[-1])
     if not _fits(w, width, inner):
         return None
-    weights = touched_share(w.shape[0], tokens * chosen, chosen) * w.bytes
+    share = touched_share(w.shape[0], tokens * chosen, chosen)
+    weights = share * w.bytes
     dtype = w.dtype if w.dtype in {x.dtype, "fp8", "fp4"} else x.dtype
     flops = 2.0 * tokens * chosen * width * inner
-    return OpWork(flops, float(x.bytes + weights + out.bytes), dtype, dtype, weight_bytes=float(weights))
+    return _routed(flops, x.bytes + weights + out.bytes, dtype, weights, share, tokens)

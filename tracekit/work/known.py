@@ -15,6 +15,7 @@ COLUMNS = (
     "weight_bytes",
     "kv_bytes",
     "bus_bytes",
+    "expected_bytes",
     "peak",
 )
 TEXT = ("dtype", "flops_source", "dram_bytes_source", "peak")
@@ -43,3 +44,14 @@ def fill_work(kernels: pd.DataFrame, rows: Bools, work: pd.DataFrame) -> pd.Data
         column[places[known]] = values[known]
         filled[name] = pd.Categorical(column) if name in TEXT else column.astype(np.float64)
     return kernels.assign(**filled)
+
+
+def flagged(kernels: pd.DataFrame, rows: Bools, word: str) -> pd.Series:
+    """The flags of the kernels, with one more at some rows."""
+    flags = (
+        kernels["flags"].astype(object)
+        if "flags" in kernels
+        else pd.Series(None, index=kernels.index, dtype=object)
+    )
+    added = flags.where(flags.isna(), flags + f",{word}").fillna(word)
+    return flags.mask(rows, added).astype("category")

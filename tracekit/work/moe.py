@@ -30,6 +30,15 @@ def experts_touched_each(experts: int, per_token: int, tokens: Floats) -> Floats
     return experts * (1.0 - (1.0 - min(1.0, per_token / experts)) ** tokens)
 
 
+# From this share of the experts on all are taken to be touched, whatever the routing.
+NEARLY_ALL = 0.99
+
+
+def is_expected(share: float, tokens: float) -> bool:
+    """Whether the share of experts touched is an expectation: one token touches its k experts, and many touch all."""
+    return tokens > 1 and share < NEARLY_ALL
+
+
 def fused(
     x: Tensor | None, w1: Tensor | None, w2: Tensor | None, per_token: int | None, *, gate: bool = True
 ) -> OpWork | None:
@@ -49,7 +58,8 @@ def fused(
     flops = 2.0 * tokens * per_token * hidden * (up + inner)
     traffic = 2 * tokens * hidden * x.item + weights
     dtype = w1.dtype if w1.dtype in {x.dtype, "fp8"} else x.dtype
-    return OpWork(flops, float(traffic), dtype, dtype, weight_bytes=float(weights))
+    expected = float(weights) if is_expected(touched, tokens) else 0.0
+    return OpWork(flops, float(traffic), dtype, dtype, weight_bytes=float(weights), expected_bytes=expected)
 
 
 @model(

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tracekit.models import ModelConfig
 from tracekit.models.config import Latent
 from tracekit.work.elementwise import SILU_AND_MUL
-from tracekit.work.moe import experts_touched_each
+from tracekit.work.moe import NEARLY_ALL, experts_touched_each
 from tracekit.work.norm import FUSED_ADD_RMS, RMS
 from tracekit.work.quant import PER_ELEMENT as QUANTISE
 from tracekit.work.rope import PER_ELEMENT as ROTATION
@@ -51,6 +51,7 @@ class Piece:
         weights: Weight elements read, by step.
         kv: Elements of keys and values read or written in the cache, by step.
         matrix: Whether it runs on matrix units.
+        expected: Weight elements of experts that are an expectation, by step.
     """
 
     role: str
@@ -59,6 +60,7 @@ class Piece:
     weights: Floats
     kv: Floats
     matrix: bool = False
+    expected: Floats | float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +197,12 @@ class Builder:
 
     def _expert(self, role: str, rows: Floats, touched: Floats, out: float, inner: float) -> Piece:
         moved = rows * (out + inner) * self.item
-        return Piece(role, 2.0 * rows * out * inner, moved, touched * out * inner, self._none(), matrix=True)
+        weights = touched * out * inner
+        told = (self.sizes.tokens <= 1) | (touched >= NEARLY_ALL * self.config.experts)
+        expected = np.where(told, 0.0, weights)
+        return Piece(
+            role, 2.0 * rows * out * inner, moved, weights, self._none(), matrix=True, expected=expected
+        )
 
     def finalise(self) -> Iterator[Piece]:
         """Sum of each token's experts: T·k·H read, T·H written."""
@@ -325,4 +332,5 @@ def _joined(role: str, first: Piece, second: Piece) -> Piece:
         first.weights + second.weights,
         first.kv + second.kv,
         matrix=first.matrix,
+        expected=first.expected + second.expected,
     )

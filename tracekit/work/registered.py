@@ -80,6 +80,8 @@ class OpWork:
             of ranks is not recorded, and for what is no collective.
         queries: Query tokens that an attention call was given, where it may serve one side of a mixed step alone; None
             where it serves the whole step or does not say.
+        expected_bytes: Weights among `weight_bytes` of experts of which the expected number is known, not which were
+            touched.
         elements: Elements that move, and the weights among them, where sizes alone were recorded and all are of one
             type that is not; None elsewhere.
         second_bytes: The second operand of a batch of products: inside MLA it is a weight, elsewhere it is not.
@@ -95,6 +97,7 @@ class OpWork:
     absorbed: Heads | None = None
     bus_bytes: float | None = None
     queries: int | None = None
+    expected_bytes: float = 0.0
     elements: tuple[float, float] | None = None
     second_bytes: float = 0.0
 

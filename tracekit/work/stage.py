@@ -12,11 +12,13 @@ from tracekit.tables import Capture, Linked, QualityNote
 from tracekit.work.attribute import model_work
 from tracekit.work.config import Stored, apply_config
 from tracekit.work.identify import Traits, identify, traits
-from tracekit.work.known import unknown_work
+from tracekit.work.known import flagged, unknown_work
 from tracekit.work.replay import graph_donor, lend_to_replays
 from tracekit.work.sequence import lend_from, lend_in_trace
 from tracekit.work.slope import slope_notes
 
+# Flag of kernels whose weights are those of the expected number of experts.
+EXPECTED = "expected_experts"
 # Recorders that record no sizes of ops.
 _SHAPELESS = frozenset({"nsys", "rocprof"})
 # Below this share of time without work nothing is said of it.
@@ -79,6 +81,8 @@ def find_work(
             notes.append(QualityNote("model_identified", 1, message))
     if used is not None and ordered:
         worked = apply_config(worked, steps, used, stored)
+    worked, expected = _expected(worked)
+    notes.extend(expected)
     kept = stored or Stored()
     notes.extend(slope_notes(worked, steps, used, kept.kv_item or kept.item))
     notes.extend(_missing(worked, used, capture))
@@ -90,6 +94,20 @@ def _traits(capture: Capture, donors: Sequence[tuple[Capture, Linked]]) -> Trait
     for donor, _linked in donors:
         found |= traits(donor.signatures)
     return found
+
+
+def _expected(kernels: pd.DataFrame) -> tuple[pd.DataFrame, list[QualityNote]]:
+    """Kernels with weights of the expected number of experts, flagged and said."""
+    rows = (kernels["expected_bytes"] > 0).to_numpy(dtype=bool)
+    if not rows.any():
+        return kernels, []
+    share = kernels["expected_bytes"].sum() / max(1.0, kernels["weight_bytes"].sum())
+    text = (
+        "which experts were touched is not recorded: as many as uniform routing touches are taken, "
+        f"an upper value; theirs are {share:.0%} of the weight bytes"
+    )
+    note = QualityNote("experts_expected", int(rows.sum()), text, int(kernels.loc[rows, "dur_ns"].sum()))
+    return kernels.assign(flags=flagged(kernels, rows, EXPECTED)), [note]
 
 
 def _missing(kernels: pd.DataFrame, config: ModelConfig | None, capture: Capture) -> list[QualityNote]:

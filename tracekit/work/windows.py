@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from tracekit.tables import WorkSource
-from tracekit.work.known import TEXT
+from tracekit.work.known import TEXT, flagged
 
 WINDOWED = "windowed_attention"
 # Times of one group differ by less than this factor, those of the two groups by more.
@@ -47,7 +47,7 @@ def forget_windowed(kernels: pd.DataFrame, recorded: npt.NDArray[np.bool_] | Non
         for name in TEXT
         if name.endswith("_source")
     }
-    return kernels.assign(**changed, flags=_flagged(kernels, short))
+    return kernels.assign(**changed, flags=flagged(kernels, short, WINDOWED))
 
 
 def _alike(kernels: pd.DataFrame) -> npt.NDArray[np.int64]:
@@ -70,13 +70,3 @@ def _short(steps: npt.NDArray[np.int64], times: npt.NDArray[np.float64]) -> npt.
     short = np.zeros(len(times), dtype=np.bool_)
     short[frame.loc[two & (frame["place"] < frame["cut"]), "row"].to_numpy()] = True
     return short
-
-
-def _flagged(kernels: pd.DataFrame, rows: npt.NDArray[np.bool_]) -> pd.Series:
-    flags = (
-        kernels["flags"].astype(object)
-        if "flags" in kernels
-        else pd.Series(None, index=kernels.index, dtype=object)
-    )
-    added = flags.where(flags.isna(), flags + f",{WINDOWED}").fillna(WINDOWED)
-    return flags.mask(rows, added).astype("category")
