@@ -36,6 +36,9 @@ def steps(*requests: list[tuple[int, int]]) -> pd.DataFrame:
                 "sum_k": k.sum(),
                 "sum_qq": (q * q).sum(),
                 "sum_qk": (q * k).sum(),
+                "context_sum_k": k[context].sum(),
+                "context_sum_qq": (q * q)[context].sum(),
+                "context_sum_qk": (q * k)[context].sum(),
             }
         )
     return pd.DataFrame(rows)
@@ -186,6 +189,22 @@ def test_latent_attention_is_expanded_in_prefill() -> None:
     assert filled.kv_bytes[8] == 3 * 12 * 2
     # Input, both latents (6 and 8), after attention, last; residuals are added in the last two.
     assert listed(filled.flops[10:]) == [4 * 3 * 16, 4 * 3 * 6, 4 * 3 * 8, 5 * 3 * 16, 5 * 3 * 16]
+
+
+def test_latent_attention_of_a_mixed_step_is_expanded_for_prefill_and_absorbed_for_decode() -> None:
+    # One request prefills 3 tokens (6 pairs), two decode over 30 keys; each layer has a kernel a side, prefill's first.
+    mixed = steps([(3, 3), (1, 10), (1, 20)])
+    filled = apply_config(kernels(["gemm"] * 9 + ["attn", "attn.mla"]), mixed, MLA)
+    latents = [2 * 5 * 18 * 16, 2 * 5 * 48 * 6]
+    forms = [2 * 3 * 64 * 8, 2 * 2 * 4 * 8 * 8, 2 * 2 * 4 * 8 * 8]
+    rest = [2 * 5 * 16 * 32, 2 * 5 * 64 * 16, 2 * 5 * 16 * 32, 2 * 3 * 100 * 16]
+    assert listed(filled.flops[:9]) == [*latents, *forms, *rest]
+    assert listed(filled.flops[9:]) == [2 * 4 * 6 * (12 + 8), 2 * 4 * 30 * (2 * 8 + 4)]
+    assert listed(filled.kv_bytes[9:]) == [3 * 12 * 2, 30 * 12 * 2]
+    # One kernel for both sides could be of either form, and sides that are not told apart have no sums.
+    assert listed(apply_config(kernels(["attn"]), mixed, MLA).flops) == [None]
+    whole = mixed.drop(columns=["context_sum_k", "context_sum_qq", "context_sum_qk"])
+    assert listed(apply_config(kernels(["attn", "attn.mla"]), whole, MLA).flops) == [None, None]
 
 
 def test_windowed_layers_see_no_more_than_their_window() -> None:

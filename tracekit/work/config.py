@@ -19,6 +19,7 @@ from tracekit.work.pieces import Builder, Fusion, Piece, StepSizes
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 # Kernels that quantise the experts' inputs to MXFP8; others of the family serve other layers.
 _MXFP8_INPUTS = re.compile(r"quantize_with_block_size<\(\S*BlockScaleQuantizationType\)2, [^<>]*\b32\b")
@@ -50,18 +51,27 @@ class Stored:
 
 def step_sizes(steps: pd.DataFrame) -> StepSizes:
     """Tokens, requests and sums of STEPS rows; what a step does not say is NaN."""
+    both = _column(steps, "context_tokens") + _column(steps, "generation_tokens")
+    tokens = np.where(np.isnan(both), _column(steps, "sum_q"), both)
+    pairs = _column(steps, "sum_qk") - (_column(steps, "sum_qq") - _column(steps, "sum_q")) / 2
+    requests = _column(steps, "context_requests") + _column(steps, "generation_requests")
+    return StepSizes(tokens, requests, _column(steps, "sum_k"), pairs)
 
-    def column(name: str) -> Floats:
-        if name not in steps:
-            return np.full(len(steps), np.nan)
-        return np.asarray(steps[name].astype("float64"), dtype=np.float64)
 
-    both = column("context_tokens") + column("generation_tokens")
-    tokens = np.where(np.isnan(both), column("sum_q"), both)
-    pairs = column("sum_qk") - (column("sum_qq") - column("sum_q")) / 2
-    return StepSizes(
-        tokens, column("context_requests") + column("generation_requests"), column("sum_k"), pairs
-    )
+def side_sizes(steps: pd.DataFrame) -> tuple[StepSizes, StepSizes]:
+    """What the prefilling and the decoding requests have of each step; what a step does not say is NaN."""
+    whole, tokens = step_sizes(steps), _column(steps, "context_tokens")
+    pairs = _column(steps, "context_sum_qk") - (_column(steps, "context_sum_qq") - tokens) / 2
+    context = StepSizes(tokens, _column(steps, "context_requests"), _column(steps, "context_sum_k"), pairs)
+    rest = (getattr(whole, name) - getattr(context, name) for name in ("sum_k", "pairs"))
+    requests = _column(steps, "generation_requests")
+    return context, StepSizes(_column(steps, "generation_tokens"), requests, *rest)
+
+
+def _column(steps: pd.DataFrame, name: str) -> Floats:
+    if name not in steps:
+        return np.full(len(steps), np.nan)
+    return np.asarray(steps[name].astype("float64"), dtype=np.float64)
 
 
 def matmul_flops(config: ModelConfig, sizes: StepSizes) -> Floats:
@@ -101,7 +111,7 @@ def apply_config(
     if not wanting.any() or not len(steps):
         return kernels
     stored = stored or Stored()
-    builder = Builder(config, step_sizes(steps), stored.item)
+    builder = Builder(config, step_sizes(steps), stored.item, side_sizes(steps))
     places = _places(kernels, steps)
     result = _Filled(kernels, stored)
     for families, variants in _variants(builder):
@@ -144,13 +154,21 @@ def _variants(builder: Builder) -> Iterator[tuple[tuple[str, ...], list[_Variant
     fusions = [
         Fusion(head=head, qkv=qkv, gate_up=gate_up, router=router) for qkv, gate_up, router, head in flags
     ]
-    absorbing = _absorbing(builder)
     products = [_Variant(list(builder.products(fusion))) for fusion in fusions]
     attention = [_Variant(list(builder.attention()))]
-    if absorbing is not None:
+    if config.latent is not None:
+        absorbing, mixed, two_forms = _latent_steps(builder)
         absorbed = [replace(fusion, absorbed=True) for fusion in fusions]
+        both = [replace(fusion, both=True) for fusion in fusions]
+        # Engines that mix are those that fuse, so both forms come before products that are not fused.
+        products[:0] = [_Variant(list(builder.products(fusion)), two_forms) for fusion in both]
         products[:0] = [_Variant(list(builder.products(fusion)), absorbing) for fusion in absorbed]
-        attention[:0] = [_Variant(list(builder.attention(absorbed=True)), absorbing)]
+        # One kernel a layer for both sides is of either form.
+        attention = [
+            _Variant(list(builder.attention(absorbed=True)), absorbing),
+            _Variant(list(builder.attention()), ~mixed),
+            _Variant(list(builder.attention_by_side()), two_forms),
+        ]
     yield _PRODUCTS, products
     yield ("attn", "attn.mla"), attention
     norms = (Fusion(), Fusion(qk_norm=False), Fusion(qk_rope=True))
@@ -165,11 +183,15 @@ def _variants(builder: Builder) -> Iterator[tuple[tuple[str, ...], list[_Variant
         yield ("moe.perm",), [_Variant(list(builder.finalise()))]
 
 
-def _absorbing(builder: Builder) -> npt.NDArray[np.bool_] | None:
-    """Steps in which MLA absorbs the expansion: one query token a request, as serving engines decode; None without MLA."""
-    if builder.config.latent is None:
-        return None
-    return np.asarray(builder.sizes.tokens == builder.sizes.requests, dtype=np.bool_)
+def _latent_steps(builder: Builder) -> tuple[Bools, Bools, Bools]:
+    """Steps in which MLA absorbs the expansion, mixed steps, and those of them in which it does for one side alone.
+
+    Serving engines absorb it where a request has one query token.
+    """
+    sizes, (context, generation) = builder.sizes, builder.sides or (builder.sizes, builder.sizes)
+    absorbing = sizes.tokens == sizes.requests
+    mixed = (context.requests > 0) & (generation.requests > 0) & ~absorbing
+    return absorbing, mixed, mixed & (generation.tokens == generation.requests)
 
 
 def _match(

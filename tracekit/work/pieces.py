@@ -4,7 +4,7 @@ All quantities are arrays over steps, so that thousands of steps cost as much as
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -76,6 +76,7 @@ class Fusion:
         qk_rope: Whether one kernel norms and rotates queries and keys, as TensorRT-LLM's does.
         experts: Both expert layers.
         absorbed: Whether MLA multiplies queries and results by the expansion of the latent instead of the keys and values.
+        both: Whether it does the one for prefilling and the other for decoding requests, in a mixed step.
     """
 
     qkv: bool = True
@@ -86,6 +87,7 @@ class Fusion:
     qk_rope: bool = False
     experts: bool = False
     absorbed: bool = False
+    both: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +98,13 @@ class Builder:
         config: The model, or what one rank holds of it.
         sizes: The steps.
         item: Bytes of one activation element.
+        sides: What prefilling and what decoding requests have of each step; None where that is not asked for.
     """
 
     config: ModelConfig
     sizes: StepSizes
     item: float
+    sides: tuple[StepSizes, StepSizes] | None = None
 
     def linear(self, role: str, out: float, inner: float, rows: Floats | None = None) -> Piece:
         """F = 2·T·N·K; T(N + K) activation elements, N·K weights."""
@@ -160,16 +164,18 @@ class Builder:
         else:
             yield self.linear("q", config.heads * key, config.hidden)
             yield self.linear("kv_a", compressed, config.hidden)
-        if fusion.absorbed:
-            yield self._by_head("absorb_k", latent.kv_rank, latent.nope_dim)
-            yield self._by_head("absorb_v", latent.value_dim, latent.kv_rank)
-        else:
-            yield self.linear("kv_b", config.heads * (latent.nope_dim + latent.value_dim), latent.kv_rank)
+        context, generation = self.sides if fusion.both and self.sides else (self.sizes, self.sizes)
+        if fusion.both or not fusion.absorbed:
+            expanded = config.heads * (latent.nope_dim + latent.value_dim)
+            yield self.linear("kv_b", expanded, latent.kv_rank, context.tokens)
+        if fusion.both or fusion.absorbed:
+            yield self._by_head("absorb_k", latent.kv_rank, latent.nope_dim, generation.tokens)
+            yield self._by_head("absorb_v", latent.value_dim, latent.kv_rank, generation.tokens)
         yield self.linear("out", config.hidden, config.heads * latent.value_dim)
 
-    def _by_head(self, role: str, out: float, inner: float) -> Piece:
+    def _by_head(self, role: str, out: float, inner: float, tokens: Floats) -> Piece:
         """One product a head: F = 2·T·h·N·K; T·h(N + K) activation elements, h·N·K weights."""
-        tokens, heads = self.sizes.tokens, self.config.heads
+        heads = self.config.heads
         flops = 2.0 * tokens * heads * out * inner
         moved = tokens * heads * (out + inner) * self.item
         weights = np.full_like(tokens, heads * out * inner)
@@ -238,6 +244,16 @@ class Builder:
                 keys * cached,
                 matrix=True,
             )
+
+    def attention_by_side(self) -> Iterator[Piece]:
+        """MLA of mixed steps, a kernel a side in each layer: prefill expanded, then decode absorbed.
+
+        That is the order of vLLM's MLA layer (forward_mha, then forward_mqa, in mla_attention.py).
+        """
+        if self.sides is not None:
+            context, generation = (replace(self, sizes=side) for side in self.sides)
+            for both in zip(context.attention(), generation.attention(absorbed=True), strict=True):
+                yield from both
 
     def _head_sizes(self, *, absorbed: bool) -> tuple[int, int, int]:
         """Elements of a key head and a value head, and cached ones a token."""
