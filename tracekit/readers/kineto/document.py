@@ -20,7 +20,9 @@ from tracekit.readers.source import Stream
 from tracekit.readers.spans import object_spans
 from tracekit.tables import QualityNote
 
-BATCH = 8 << 20
+# As much text as stays in a core's cache while it is cut, decoded and sorted: reading four times as much at once takes
+# two fifths longer.
+BATCH = 2 << 20
 # A single event longer than this is not a trace event but an attack or an accident.
 LONGEST_EVENT = 64 << 20
 # Repairs look at a damaged event several times over: not at megabytes of one.
