@@ -36,6 +36,10 @@ CASES = [
     ("flash_attn::_flash_attn_forward bf16[1,4,2,8] bf16[1,16,2,8] bf16[1,16,2,8] =0. =0.1 =True =-1 =-1", 4 * 2 * 8 * 58, (64 + 256 + 256 + 64) * 2, 1024),
     # A left window of 7 lets a query see 8 keys: 4 queries at 13..16 see 8 each, and 11 keys are touched.
     ("flash_attn::_flash_attn_forward bf16[1,4,2,8] bf16[1,16,2,8] bf16[1,16,2,8] =0. =0.1 =True =7 =0", 4 * 2 * 8 * 32, (64 + 176 + 176 + 64) * 2, 704),
+    # FlashAttention 3 over a dense batch, the flag behind 21 absent arguments; with lengths in a cache nothing is known.
+    ("flash_attn_3::fwd bf16[1,4,2,8] bf16[1,16,2,8] bf16[1,16,2,8] - - - - - - - - - - - - - - - - - - - - - =True =-1 =-1", 4 * 2 * 8 * 58, (64 + 256 + 256 + 64) * 2, 1024),
+    ("flash_attn_3::_flash_attn_forward bf16[1,4,2,8] bf16[1,16,2,8] bf16[1,16,2,8] - - - - - - - - - - - - - - - - - - - - - =False =-1 =-1", 4 * 2 * 8 * 64, (64 + 256 + 256 + 64) * 2, 1024),
+    ("flash_attn_3::fwd bf16[1,4,2,8] bf16[1,16,2,8] bf16[1,16,2,8] - - - - - - - - int32[1] - - - - - - - - - - - - =True =-1 =-1", None, None, 0),
     # Efficient attention: mask type 0 none, 1 and 2 causal; [B, L, h, d].
     ("aten::_efficient_attention_forward fp32[1,16,2,8] fp32[1,16,2,8] fp32[1,16,2,8] - - - =16 =16 =0. =2", 4 * 2 * 8 * 136, 4 * 256 * 4, 2048),
     ("aten::_efficient_attention_forward fp32[1,16,2,8] fp32[1,16,2,8] fp32[1,16,2,8] - - - =16 =16 =0. =0", 4 * 2 * 8 * 256, 4 * 256 * 4, 2048),

@@ -26,6 +26,11 @@ CASES = [
     ("flashinfer::batch_decode_with_kv_cache_run uint8[9] uint8[9] =[1] bf16[4,32,128] bf16[99,16,8,128] bf16[99,16,8,128] int32[5] int32[9] int32[4] bf16[4,32,128] - =0 =-1 =False", Heads(32, 8, 128, 128, 2, 2.0)),
     ("flashinfer::batch_prefill_with_kv_cache_paged_run uint8[9] uint8[9] =[1] bf16[4,32,128] bf16[99,8,16,128] bf16[99,8,16,128] int32[5] int32[5] int32[9] int32[4] bf16[4,32,128] - =1 =1 =127", Heads(32, 8, 128, 128, 2, 2.0, window=128)),
     ("flashinfer::batch_prefill_with_kv_cache_ragged_run uint8[9] uint8[9] =[1] bf16[4,32,128] bf16[64,8,128] bf16[64,8,128] int32[5] int32[5] bf16[4,32,128] - =1 =0 =-1", Heads(32, 8, 128, 128, 2, 2.0, keys=64)),
+    # FlashInfer's compiled modules name the op; a mask that is not causal (code 0) is one part of a split attention.
+    ("batch_decode_with_kv_cache_dtype_q_bf16_head_dim_qk_128::run uint8[9] uint8[9] int64[9] bf16[4,32,128] bf16[99,16,8,128] bf16[99,16,8,128] int32[5] int32[9] int32[4] bf16[4,32,128] - =0 =-1 =False", Heads(32, 8, 128, 128, 2, 2.0)),
+    ("batch_prefill_with_kv_cache_dtype_q_bf16_sm90::paged_run uint8[9] uint8[9] int64[9] bf16[4,32,128] bf16[99,16,8,128] bf16[99,16,8,128] int32[5] int32[5] int32[9] int32[4] bf16[4,32,128] - =1 =0 =-1", Heads(32, 8, 128, 128, 2, 2.0)),
+    ("batch_prefill_with_kv_cache_dtype_q_bf16_sm90::paged_run uint8[9] uint8[9] int64[9] bf16[4,32,128] bf16[99,16,8,128] bf16[99,16,8,128] int32[5] int32[5] int32[9] int32[4] bf16[4,32,128] - =0 =0 =-1", None),
+    ("batch_prefill_with_kv_cache_dtype_q_bf16::ragged_run uint8[9] uint8[9] int64[9] bf16[4,32,128] bf16[64,8,128] bf16[64,8,128] int32[5] int32[5] bf16[4,32,128] - =1 =0 =-1", Heads(32, 8, 128, 128, 2, 2.0, keys=64)),
     # A left window of 127 keys shows a query 128.
     (f"_vllm_fa3_C::fwd bf16[32,64,64] bf16[99,16,8,64] bf16[99,16,8,64] - - - bf16[32,64,64] int32[3] - - - int32[2] =16 =99 int32[2,9] {FA3}- - - - =0.1 =True =127 =0", Heads(64, 8, 64, 64, 2, 2.0, window=128)),
     ("_vllm_fa2_C::varlen_fwd bf16[32,64,64] bf16[99,16,8,64] bf16[99,16,8,64] - int32[3] - int32[2] int32[2,9] - =16 =99 =0. =0.1 =False =True =127 =0 =0. =False -", Heads(64, 8, 64, 64, 2, 2.0, window=128)),

@@ -122,6 +122,12 @@ CASES = [
     # KV writes: T·hkv·d·2·(b_in + b_kv) + 8T; the cache's capacity is no traffic.
     ("_C_cache_ops::reshape_and_cache_flash bf16[888,1,64] bf16[888,1,64] uint8[4213816,16,1,64] uint8[4213816,16,1,64] int64[888] - fp32[] fp32[]", 2 * 2 * 888 * 64, 2 * 888 * 64 * 3 + 8 * 888),
     ("_C_cache_ops::reshape_and_cache_flash bf16[32,8,64] bf16[32,8,64] bf16[224304,32,8,64] bf16[224304,32,8,64] int64[32] -", 0, 2 * 32 * 512 * 4 + 256),
+    # FlashInfer's compiled modules: 4 x 8 x 64 keys and values read and written, positions; RMS 4 or 5 an element; a gate.
+    ("page::append_paged_kv_cache bf16[4,8,64] bf16[4,8,64] int32[4] int32[4] bf16[99,16,8,64] bf16[99,16,8,64] int32[9] int32[5] int32[4] =0", 0, 2 * 4 * 512 * 4 + 8 * 4),
+    ("norm::rmsnorm bf16[4,64] bf16[4,64] bf16[64] =0.00001 =False", 4 * 256, (2 * 256 + 64) * 2),
+    ("norm::fused_add_rmsnorm bf16[4,64] bf16[4,64] bf16[64] =0.00001 =False", 5 * 256, (4 * 256 + 64) * 2),
+    ("silu_and_mul::silu_and_mul bf16[4,64] bf16[4,128] =False", 5 * 256, 3 * 256 * 2),
+    ("rope::apply_rope_pos_ids_cos_sin_cache bf16[4,8,64] bf16[4,2,64] bf16[4,8,64] bf16[4,2,64] fp32[999,64] int64[4] =False", 3 * 4 * 640, 2 * 4 * 640 * 2 + 4 * 64 * 4),
     ("_C_cache_ops::concat_and_cache_mla bf16[8,512] bf16[8,64] bf16[1000,16,576] int64[8] - fp32[]", 0, 8 * 576 * 4 + 64),
     ("sglang::store_cache bf16[32,1024] bf16[32,1024] bf16[835874,1024] bf16[835874,1024] int64[32] =2048 =0", 0, 2 * 32 * 1024 * 4 + 256),
     # RoPE: 3 an element; q and k read and written, a row of cos and sin a token.

@@ -160,14 +160,19 @@ def efficient_forward(call: OpCall) -> OpWork | None:
 @model("flash_attn::_flash_attn_forward", "aiter::mha_fwd", "aiter::fmha_v3_fwd", kind=OpKind.ATTENTION)
 def flash_attn_forward(call: OpCall) -> OpWork | None:
     """`flash_attn::_flash_attn_forward(q[B, L, h, d], k, v, dropout, scale, causal, window_left, window_right, ...)`: BSHD."""
-    causal = call.flag(5)
+    return flash_dense(call, 5, 6)
+
+
+def flash_dense(call: OpCall, causal_at: int, window_at: int) -> OpWork | None:
+    """Attention of [B, L, h, d] over dense keys; a causal flag that was not recorded leaves its operations unknown."""
+    causal = call.flag(causal_at)
     work = dense(
         call.tensor(0),
         call.tensor(1),
         call.tensor(2),
         heads_at=2,
         causal=causal or False,
-        window=window_of(call.integer(6)),
+        window=window_of(call.integer(window_at)),
     )
     return _unless_unknown(call, work, causal=causal, queries_at=1)
 

@@ -59,3 +59,15 @@ def concat_and_cache_mla(call: OpCall) -> OpWork | None:
 def set_kv_buffer(call: OpCall) -> OpWork | None:
     """`sglang_profiler::set_kv_buffer(key[T, hkv, d], value, key_cache, value_cache, slots)`."""
     return write(call.tensor(0), call.tensor(1), _item(call.tensor(2)))
+
+
+@model(
+    "flashinfer::append_paged_kv_cache",
+    "flashinfer::append_paged_mla_kv_cache",
+    "page::append_paged_kv_cache",
+    "page::append_paged_mla_kv_cache",
+    kind=OpKind.KV_WRITE,
+)
+def append_paged(call: OpCall) -> OpWork | None:
+    """`page::append_paged_kv_cache(key[T, hkv, d], value, batch, positions, key_cache, ...)`; of MLA latent and rope part."""
+    return write(call.tensor(0), call.tensor(1), _item(call.tensor(4)))

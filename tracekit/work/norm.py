@@ -43,6 +43,9 @@ _RMS = {
     "sgl_kernel::gemma_rmsnorm": (1, 2),
     "flashinfer::rmsnorm": (1, 2),
     "flashinfer::gemma_rmsnorm": (1, 2),
+    # FlashInfer 0.2.3 to 0.3 names its ops by the module that it compiles.
+    "norm::rmsnorm": (1, 2),
+    "norm::gemma_rmsnorm": (1, 2),
     "trtllm::flashinfer_rmsnorm": (0, 1),
     "vllm::rocm_aiter_rms_norm": (0, 1),
     "aiter::rms_norm": (0, 1),
@@ -87,6 +90,8 @@ _FUSED = {
     "sgl_kernel::fused_add_rmsnorm_cpu": (0, 2),
     "flashinfer::fused_add_rmsnorm": (0, 2),
     "flashinfer::gemma_fused_add_rmsnorm": (0, 2),
+    "norm::fused_add_rmsnorm": (0, 2),
+    "norm::gemma_fused_add_rmsnorm": (0, 2),
     "trtllm::flashinfer_fused_add_rmsnorm": (0, 2),
     "vllm::rocm_aiter_rmsnorm2d_fwd_with_add": (0, 2),
     "aiter::rmsnorm2d_fwd_with_add": (1, 4),

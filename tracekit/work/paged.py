@@ -7,7 +7,7 @@ AITER and FlashInfer.
 import math
 from dataclasses import replace
 
-from tracekit.work.attention import heads_of, ragged, window_of
+from tracekit.work.attention import flash_dense, heads_of, ragged, window_of
 from tracekit.work.registered import Heads, OpKind, OpWork, model
 from tracekit.work.signature import OpCall, Tensor
 
@@ -53,13 +53,27 @@ def flash_2(call: OpCall) -> OpWork | None:
     return _flash(call, 4, 10 + shift, 15 + shift, 16 + shift)
 
 
-@model("_vllm_fa3_C::fwd", "sgl_kernel::fwd", "_cutlass_fa3_C::fwd", kind=OpKind.ATTENTION)
+# Behind flash-attention 3 the new keys, cumulative lengths, lengths in the cache and the page table: without them the
+# batch is dense.
+_CACHED = (3, 7, 11, 14)
+
+
+@model(
+    "_vllm_fa3_C::fwd",
+    "sgl_kernel::fwd",
+    "_cutlass_fa3_C::fwd",
+    "flash_attn_3::fwd",
+    "flash_attn_3::_flash_attn_forward",
+    kind=OpKind.ATTENTION,
+)
 def flash_3(call: OpCall) -> OpWork | None:
     """`_vllm_fa3_C::fwd(q, k, v, k_new, v_new, q_v, out, cu_q, cu_k, ..., max_q, max_k, page_table, ..., causal, window_left, ...)`.
 
     With q_v[T, h, dc] it is absorbed MLA: k is the rope part of dr, v the latent of dc, and queries meet both.
     """
     latent = call.tensor(5)
+    if latent is None and all(call.tensor(at) is None for at in _CACHED) and _is_dense(call):
+        return flash_dense(call, 24, 25)
     if latent is None:
         return _flash(call, 7, 12, 24, 25)
     q, k, v = call.tensor(0), call.tensor(1), call.tensor(2)
@@ -68,6 +82,12 @@ def flash_3(call: OpCall) -> OpWork | None:
     key, value = q.shape[-1] + latent.shape[-1], latent.shape[-1]
     heads = Heads(q.shape[-2], 1, key, value, q.item, float(k.item), cached=key)
     return _from_heads(q, heads)
+
+
+def _is_dense(call: OpCall) -> bool:
+    """Whether queries and keys are of one batch, [B, L, h, d]."""
+    q, k = call.tensor(0), call.tensor(1)
+    return q is not None and k is not None and len(q.shape) == _PAGED and q.shape[:1] == k.shape[:1]
 
 
 def _flash(call: OpCall, lengths_at: int, longest_at: int, causal_at: int, window_at: int) -> OpWork | None:
@@ -205,14 +225,22 @@ def paged_decode(call: OpCall) -> OpWork | None:
 
 
 # Behind FlashInfer's queries, keys and values: the layout (0 [size, hkv, d], 1 [hkv, size, d]) and the left window.
-_FLASHINFER = {"_paged_run": (13, 14), "_ragged_run": (11, 12), "_run": (11, 12)}
+_FLASHINFER = {"paged_run": (13, 14), "ragged_run": (11, 12), "run": (11, 12)}
 
 
-@model("flashinfer::batch_*_run", kind=OpKind.ATTENTION)
+@model(
+    "flashinfer::batch_*_run",
+    "batch_decode_with_kv_cache_*::run",
+    "batch_prefill_with_kv_cache_*::paged_run",
+    "batch_prefill_with_kv_cache_*::ragged_run",
+    kind=OpKind.ATTENTION,
+)
 def flashinfer_run(call: OpCall) -> OpWork | None:
     """`flashinfer::batch_decode…_run(float_workspace, int_workspace, plan, q[T, h, d], k_cache[blocks, size, hkv, d], v_cache, ...)`.
 
-    Present releases call their kernels without an op, so that only older traces and forks hold these.
+    Releases 0.2.3 to 0.3 name it by the module that they compile (`batch_decode_with_kv_cache_dtype_q_bf16_…::run`);
+    later ones call their kernels without an op. Prefill whose mask is not causal (code 1) is one part of a split
+    attention, which step sums say nothing of.
     """
     q, k, v = call.tensor(3), call.tensor(4), call.tensor(5)
     if q is None or k is None or v is None or len(q.shape) != _RAGGED or len(k.shape) not in _KEYS:
@@ -223,6 +251,8 @@ def flashinfer_run(call: OpCall) -> OpWork | None:
     layout = call.integer(layout_at)
     if layout not in {0, 1}:
         return None
+    if "prefill" in call.name and call.integer(layout_at - 1) != 1:
+        return OpWork(None, None, q.dtype, q.dtype)
     heads_at = len(k.shape) - (2 if layout == 0 else 3)
     heads = replace(
         heads_of(q, k, v, float(k.item)),

@@ -51,6 +51,7 @@ def rotary_embedding(call: OpCall) -> OpWork | None:
 @model(
     "sgl_kernel::apply_rope_pos_ids_cos_sin_cache",
     "flashinfer::apply_rope_pos_ids_cos_sin_cache",
+    "rope::apply_rope_pos_ids_cos_sin_cache",
     kind=OpKind.ROPE,
 )
 def apply_rope(call: OpCall) -> OpWork | None:
