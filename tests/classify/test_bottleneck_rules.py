@@ -333,3 +333,10 @@ def test_nothing_above_a_roof_goes_unflagged(share: float) -> None:
     assert row["flags"] == ("above_roof" if share < 1.08 else "roof_or_model_wrong")
     assert says(one(0.05, 1.5, us=10, weight_bytes=0.0)) == ("l2", 0.6)
     assert one(0.05, 1.5, us=10, weight_bytes=0.0)["flags"] == "above_roof"
+
+
+def test_what_stands_above_a_roof_names_its_likely_cause() -> None:
+    product = one(0.05, 1.5, us=100)["bottleneck_evidence"]
+    assert product.endswith("above the roof: the wrong model or the wrong device (--model, --device)")
+    attention = one(0.05, 1.5, us=100, family="attn.flash")["bottleneck_evidence"]
+    assert "above the roof: a sliding window that no size tells, the wrong model" in attention

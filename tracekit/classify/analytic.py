@@ -66,9 +66,19 @@ def l2_resident(s: Signals) -> Verdict:
 
 def above_roof(s: Signals) -> Verdict:
     """More than a roof: the model or the roof is wrong, and the class is hardly worth saying."""
-    where = np.fmax(s.of_roof, s.dram) > ABOVE
-    why = shares(s, "; above the roof: work model or roof is wrong")
-    return Verdict(where, side(s), 0.3, why, "roof_or_model_wrong")
+    above = np.fmax(s.of_roof, s.dram) > ABOVE
+    attention = _family(s, ("attn",))
+
+    def evidence(at: Positions) -> np.ndarray:
+        window = np.where(attention[at], "a sliding window that no size tells, ", "")
+        cause = (
+            "; above the roof: "
+            + window.astype(object)
+            + "the wrong model or the wrong device (--model, --device)"
+        )
+        return np.asarray(shares(s)(at) + cause, dtype=object)
+
+    return Verdict(above, side(s), 0.3, evidence, "roof_or_model_wrong")
 
 
 def high(s: Signals) -> Verdict:
