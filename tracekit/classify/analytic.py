@@ -67,7 +67,7 @@ def l2_resident(s: Signals) -> Verdict:
 def above_roof(s: Signals) -> Verdict:
     """More than a roof: the model or the roof is wrong, and the class is hardly worth saying."""
     above = np.fmax(s.of_roof, s.dram) > ABOVE
-    attention = _family(s, ("attn",))
+    attention = _family(s, _ATTENTION_FAMILIES)
 
     def evidence(at: Positions) -> np.ndarray:
         window = np.where(attention[at], "a sliding window that no size tells, ", "")
