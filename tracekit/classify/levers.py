@@ -60,11 +60,13 @@ def _fewer_bytes(case: Case, name: str, what: str, four_bits: float, next_step: 
     saved = {word: _saved(rows, moved * (1 - np.minimum(1.0, item / width)), rate)
              for word, item in (("8 bits", 1.0), ("4 bits", four_bits))}  # fmt: skip
     total = float(moved.sum())
-    word = next((word for word, won in saved.items() if won > _SOME * total / rate * _NS), None)
-    if word is None:
+    # What is that narrow already has next to nothing to save.
+    saved = {word: won for word, won in saved.items() if won > _SOME * total / rate * _NS}
+    if not saved:
         return
+    word = next(iter(saved))
     share = total / float(np.nansum(column(rows, "dram_bytes")) or np.nan)
-    more = [f"{wide} save {duration(won / steps)}" for wide, won in saved.items() if wide != word and won]
+    more = [f"{wide} save {duration(won / steps)}" for wide, won in saved.items() if wide != word]
     if name == "kv_bytes":
         more.append(f"half as many KV heads save {duration(_saved(rows, moved / 2, rate) / steps)}")
     yield Finding(

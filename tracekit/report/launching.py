@@ -1,6 +1,7 @@
 """How far the host runs ahead of the device, by phase: delays of launches, and how many wait at once."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,16 +33,27 @@ def launch_rows(kernels: pd.DataFrame) -> Mapping[str, LaunchRow]:
     }
 
 
-def _deepest(kernels: pd.DataFrame) -> dict[str, int]:
-    """The most launches that waited at once while a phase was launched, over the ranks."""
-    out: dict[str, int] = {}
+def queues(kernels: pd.DataFrame) -> Iterator[tuple[Any, pd.DataFrame]]:
+    """Each rank and its launches waiting over time, as `queue_depth` gives them; ranks without launches have none."""
+    if {"launch_ts_ns", "correlation"} <= set(kernels):
+        for rank, rows in _launched(kernels):
+            yield rank, queue_depth(rows)
+
+
+def _launched(kernels: pd.DataFrame) -> Iterator[tuple[Any, pd.DataFrame]]:
+    """The first kernel of each launch, by rank: a replay is one launch, and waits until its first kernel starts."""
     on_device = (kernels["kind"] != Kind.CPU_OP).to_numpy(dtype=bool)
     launched = kernels[on_device & kernels["launch_ts_ns"].notna().to_numpy(dtype=bool)]
-    # A replay is one launch, and waits until the first of its kernels starts.
     launched = launched.sort_values("ts_ns", kind="stable").drop_duplicates(
         ["rank", "correlation", "launch_ts_ns"]
     )
-    for _, rows in launched.groupby("rank", dropna=False, sort=False):
+    yield from launched.groupby("rank", dropna=False, sort=False)
+
+
+def _deepest(kernels: pd.DataFrame) -> dict[str, int]:
+    """The most launches that waited at once while a phase was launched, over the ranks."""
+    out: dict[str, int] = {}
+    for _, rows in _launched(kernels):
         depth = queue_depth(rows)
         at = np.searchsorted(
             depth["ts_ns"].to_numpy(), rows["launch_ts_ns"].to_numpy(dtype=np.int64), side="right"

@@ -20,6 +20,7 @@ from tracekit.report.html.figure import CLASS_COLOURS, Figure
 from tracekit.report.html.losses import family_figures, waterfall_figures
 from tracekit.report.html.method import FORMULAS, defaults
 from tracekit.report.html.payload import kernel_table, script_json
+from tracekit.report.html.queue import queue_figures
 from tracekit.report.html.ranks import rank_figures, ranks
 from tracekit.report.html.roofline import roofline_figures
 from tracekit.report.html.timeline import step_rows, timeline_figures, trend_figures
@@ -31,6 +32,7 @@ def render_html(result: Result) -> str:
     steps, devices = step_rows(result), ranks(result)
     figures: dict[str, list[Figure]] = {
         "timeline": list(timeline_figures(result, steps)),
+        "queue": list(queue_figures(result)),
         "roofline": list(roofline_figures(result)),
         "losses": [*waterfall_figures(result), *family_figures(result)],
         "trend": list(trend_figures(result)),
