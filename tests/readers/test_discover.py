@@ -11,7 +11,7 @@ from tracebuilder import TraceBuilder
 
 from tracekit.errors import CaptureError, FormatError
 from tracekit.formats import CEILINGS, INDEX, RUN, SHAPES_TRACE, TIMING_TRACE
-from tracekit.pipeline import Options
+from tracekit.pipeline import Options, analyze
 from tracekit.pipeline.loading import load
 from tracekit.readers import read_source
 from tracekit.readers.discover import discover, sweep_failures, sweep_runs
@@ -149,3 +149,10 @@ def test_a_run_that_is_gone_is_said(tmp_path: Path) -> None:
     folder = sweep(tmp_path / "sweep", {"folder": "b1"}, {"folder": "deleted"})
     with pytest.raises(CaptureError, match="stands beside no trace"):
         discover(str(folder))
+
+
+def test_paths_may_be_given_as_paths(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    trace("a").write(file)
+    result = analyze([file])
+    assert result.summary["captures"][0]["path"] == str(file)

@@ -8,7 +8,7 @@ measured it, so true DRAM use is at least that.
 import numpy as np
 
 from tracekit.classify.signals import Bools, Floats, Signals
-from tracekit.classify.verdict import Positions, Rule, Verdict, number, percent, shares, side
+from tracekit.classify.verdict import Positions, Rule, Verdict, number, percent, shares
 from tracekit.tables.text import where
 from tracekit.tables.words import Bottleneck, Kind, Phase
 
@@ -78,12 +78,12 @@ def above_roof(s: Signals) -> Verdict:
         )
         return np.asarray(shares(s)(at) + cause, dtype=object)
 
-    return Verdict(above, side(s), 0.3, evidence, "roof_or_model_wrong")
+    return Verdict(above, s.side, 0.3, evidence, "roof_or_model_wrong")
 
 
 def high(s: Signals) -> Verdict:
     """At least 80 % of a roof."""
-    return Verdict(s.best >= HIGH, side(s), _trust(s, 0.8, 0.65), shares(s), _marks(s))
+    return Verdict(s.best >= HIGH, s.side, _trust(s, 0.8, 0.65), shares(s), _marks(s))
 
 
 def tail(s: Signals) -> Verdict:
@@ -99,13 +99,13 @@ def tail(s: Signals) -> Verdict:
             dtype=object,
         )
 
-    return Verdict(where, side(s), _trust(s, 0.65, 0.5), evidence, "tail")
+    return Verdict(where, s.side, _trust(s, 0.65, 0.5), evidence, "tail")
 
 
 def likely(s: Signals) -> Verdict:
     """At least 60 % of a roof; sure where the other share is less than half of it and the roof was measured."""
     clear = np.where(s.measured & (s.margin >= CLEAR_MARGIN), 0.8, 0.65)
-    return Verdict(s.best >= LIKELY, side(s), _trust(s, clear, 0.5), shares(s), _marks(s))
+    return Verdict(s.best >= LIKELY, s.side, _trust(s, clear, 0.5), shares(s), _marks(s))
 
 
 def ridge(s: Signals) -> Verdict:
@@ -119,7 +119,7 @@ def ridge(s: Signals) -> Verdict:
 def inefficient(s: Signals) -> Verdict:
     """Between 30 and 60 %: which roof it would meet first, no more."""
     return Verdict(
-        s.best >= LOW, side(s), 0.4, shares(s, "; far from either roof: needs counters"), "inefficient"
+        s.best >= LOW, s.side, 0.4, shares(s, "; far from either roof: needs counters"), "inefficient"
     )
 
 

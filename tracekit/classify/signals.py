@@ -12,7 +12,7 @@ from tracekit.tables.calls import DEVICE_COPY
 from tracekit.tables.ceilings import Ceilings
 from tracekit.tables.columns import column
 from tracekit.tables.text import mapped, matches, words
-from tracekit.tables.words import Kind
+from tracekit.tables.words import Bottleneck, Kind
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -39,6 +39,7 @@ class Signals:
         dram: Share of the DRAM roof reached [1].
         best: The larger of both.
         is_compute: The compute share is the larger.
+        side: The class of the larger share.
         margin: |log2(compute share / DRAM share)|, which is |log2(intensity / ridge)|; inf where one is 0 or unknown.
         intensity: FLOP/byte.
         peak: Word of the compute roof, empty where there is none.
@@ -69,6 +70,7 @@ class Signals:
     dram: Floats
     best: Floats
     is_compute: Bools
+    side: Objects
     margin: Floats
     intensity: Floats
     peak: Objects
@@ -125,6 +127,7 @@ def signals(kernels: pd.DataFrame, ceilings: Ceilings) -> Signals:
         # No operations and unknown bytes say nothing of how busy the device was.
         best=np.where((compute == 0) & np.isnan(dram), np.nan, np.fmax(compute, dram)),
         is_compute=side,
+        side=np.where(side, Bottleneck.COMPUTE.value, Bottleneck.DRAM.value).astype(object),
         margin=_margin(compute, dram),
         intensity=column(kernels, "arithmetic_intensity"),
         peak=peak,

@@ -35,11 +35,6 @@ class Verdict:
 Rule = Callable[[Signals], Verdict]
 
 
-def side(signals: Signals) -> Objects:
-    """The class of the larger share."""
-    return np.where(signals.is_compute, Bottleneck.COMPUTE.value, Bottleneck.DRAM.value).astype(object)
-
-
 def number(values: Floats) -> Objects:
     """Texts of numbers to three digits, `?` where unknown; each distinct text is made once."""
     with np.errstate(divide="ignore", invalid="ignore"):

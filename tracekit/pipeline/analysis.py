@@ -1,6 +1,7 @@
 """Captures to one result: stages for each, then put together."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pandas as pd
 
@@ -18,7 +19,7 @@ from tracekit.tables import GAPS, QUALITY, STEPS, QualityNote, Role
 from tracekit.tables.ceilings import Ceilings
 
 
-def analyze(paths: Sequence[str], options: Options | None = None) -> Result:
+def analyze(paths: Sequence[str | Path], options: Options | None = None) -> Result:
     """Analyse captures that are parts of one run.
 
     Args:

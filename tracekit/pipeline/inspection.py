@@ -1,6 +1,7 @@
 """What is in a capture, before any ceiling or model: counts, times, top kernels, steps, quality."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -20,7 +21,7 @@ SCHEMA_VERSION = 1
 TOP = 10
 
 
-def inspect_captures(paths: Sequence[str], options: Options) -> dict[str, Any]:
+def inspect_captures(paths: Sequence[str | Path], options: Options) -> dict[str, Any]:
     """The document of `tracekit inspect --json`.
 
     Args:

@@ -1,5 +1,6 @@
 """From paths to captures with roles; what cannot be read is an error beside the rest, not the end of it."""
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -43,7 +44,7 @@ class Loaded:
     run: Path | None = None
 
 
-def load(paths: Sequence[str], options: Options) -> tuple[list[Loaded], list[Failure]]:
+def load(paths: Sequence[str | Path], options: Options) -> tuple[list[Loaded], list[Failure]]:
     """Read all captures behind the paths, donors and counters included.
 
     Raises:
@@ -70,9 +71,9 @@ def load(paths: Sequence[str], options: Options) -> tuple[list[Loaded], list[Fai
     return loaded, failures
 
 
-def _given(paths: Sequence[str], options: Options) -> Iterator[tuple[str, Role | None]]:
+def _given(paths: Sequence[str | Path], options: Options) -> Iterator[tuple[str, Role | None]]:
     """Every path, with the role that an option gives it."""
-    yield from ((path, None) for path in paths)
+    yield from ((os.fspath(path), None) for path in paths)
     yield from ((path, Role.DONOR) for path in options.donors)
     yield from ((path, Role.COUNTERS) for path in options.counters)
 

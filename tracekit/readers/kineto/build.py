@@ -70,28 +70,24 @@ def _triple_text(raw: bytes) -> str:
 
 
 def _in_order(spans: Spans, base_ns: int, table: Table) -> pd.DataFrame:
+    """The rows in order of start, those of one start in the order of the file; `base_ns` is added to every start."""
     if not len(spans.parts):
         return table.empty()
-    frame = _frame(spans, base_ns)
-    starts = frame["ts_ns"].to_numpy()
-    if (starts[1:] >= starts[:-1]).all():
-        return frame
-    return frame.iloc[np.argsort(starts, kind="stable")].reset_index(drop=True)
-
-
-def _frame(spans: Spans, base_ns: int) -> pd.DataFrame:
-    """The rows in the order of the file; `base_ns` is added to every start."""
+    starts = spans.parts.column("ts_ns")
+    order = None if (starts[1:] >= starts[:-1]).all() else np.argsort(starts, kind="stable")
+    columns = {
+        name: spans.parts.column(name) if order is None else spans.parts.column(name)[order]
+        for name in spans.parts.pieces
+    }
+    names = pd.Index(list(spans.names.codes), dtype=object)
     data: dict[str, object] = {}
-    for name in spans.parts.pieces:
-        if name.endswith("!"):
-            continue
-        column = spans.parts.column(name)
+    for name, column in columns.items():
         if name == "name":
-            data[name] = pd.Categorical.from_codes(column, pd.Index(list(spans.names.codes), dtype=object))
-        elif f"{name}!" in spans.parts.pieces:
-            missing = spans.parts.column(f"{name}!")
+            data[name] = pd.Categorical.from_codes(column, names)
+        elif f"{name}!" in columns:
+            missing = columns[f"{name}!"]
             kind = np.int32 if name == "device" else np.int64
             data[name] = pd.arrays.IntegerArray(np.where(missing, 0, column).astype(kind), missing)
-        else:
+        elif not name.endswith("!"):
             data[name] = column + base_ns if name == "ts_ns" else column
     return pd.DataFrame(data)
