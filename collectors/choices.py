@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from collectors.building import Origin
-from collectors.ceilings import buffer_bytes
+from collectors.ceilings import BUFFER_BYTES
 from collectors.compiling import check_compiler
 from collectors.graphs import check_graphs
 from collectors.huggingface import check_backend, has_weights
@@ -28,6 +28,8 @@ from tracekit.formats import (
 from tracekit.models import ITEM_BYTES, ModelConfig, parameters, preset, resolve, weight_bytes
 
 CPU_MODEL = "tiny-cpu"
+STREAMED = 2
+"""Weights of so many last-level caches pass through them: little is still there when a step reads them again."""
 CUDA_MODELS = ("Llama-3.1-8B", "Qwen3-8B", "Qwen3-0.6B")
 """Defaults on a GPU: the first whose weights take at most half of the free memory."""
 
@@ -170,7 +172,8 @@ def _cpu_default(machine: Machine, dtype: str, free: int, notes: list[str], *, g
     config = preset(CPU_MODEL)
     if not grow:
         return config
-    item, needed = ITEM_BYTES[dtype], buffer_bytes(machine)
+    item = ITEM_BYTES[dtype]
+    needed = max(BUFFER_BYTES, STREAMED * (machine.llc_bytes or 0))
     layer = (parameters(config).active - parameters(config.truncated(1)).active) // (config.layers - 1) * item
     missing = needed - parameters(config).active * item
     layers = config.layers + max(0, -(-missing // layer))
@@ -194,7 +197,7 @@ def _add_notes(
     cache = machine.llc_bytes
     if cache is None:
         notes.append("the size of the last-level cache is unknown; weights may be read from it")
-    elif read < 2 * cache:
+    elif read < STREAMED * cache:
         notes.append(
             f"a decode step reads {read / 1e6:.0f} MB of weights and the last-level cache holds {cache / 1e6:.0f} MB: "
             "part of them is not read from DRAM, and MBU may pass 100 %"
