@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,9 +72,10 @@ def record(
     Raises:
         CaptureError: The trace holds no step at all, twice, or cannot be written.
     """
-    recorded, kept = _record(work, device, shapes=shapes, target=target, run=run, steps=steps)
+    attempt = partial(_record, work, device, shapes=shapes, target=target, run=run, steps=steps)
+    recorded, kept = attempt()
     if recorded.lacking is not None:
-        recorded, kept = _record(work, device, shapes=shapes, target=target, run=run, steps=steps)
+        recorded, kept = attempt()
     if not kept.steps:
         target.unlink(missing_ok=True)
         reason = f"the profiler kept none of {steps} steps, twice"

@@ -1,7 +1,7 @@
 """What limits each kernel, why a device is idle, and what could be won."""
 
 from tracekit.classify.bottleneck import classify
-from tracekit.classify.case import Finding
+from tracekit.classify.case import Finding, own_time
 from tracekit.classify.collectives import peer_waits
 from tracekit.classify.findings import find_findings
 from tracekit.classify.gaps import find_gaps
@@ -16,6 +16,7 @@ __all__ = [
     "find_findings",
     "find_gaps",
     "launch_delays",
+    "own_time",
     "peer_waits",
     "queue_depth",
     "recorder",

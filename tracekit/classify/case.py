@@ -11,7 +11,7 @@ from tracekit.intervals import exclusive, union_length
 from tracekit.tables import LLM_PHASES, GapCause, Kind, Phase
 from tracekit.tables.ceilings import Ceilings
 from tracekit.tables.columns import column, lanes
-from tracekit.tables.text import distinct, words
+from tracekit.tables.text import distinct, numbers, words
 
 HOST_BOUND = 0.2
 """A step whose device is idle for the host's sake for more than this share of its window is host-bound."""
@@ -170,7 +170,7 @@ def _reach(kernels: pd.DataFrame, ceilings: Ceilings) -> Floats:
         for word, roof in ceilings.peaks.items()
         if roof.used and roof.achievable
     }
-    compute = np.array([shares.get(peak, np.nan) for peak in words(kernels, "peak")], dtype=np.float64)
+    compute = numbers(kernels, "peak", shares)
     dram = ceilings.dram
     memory = dram.achievable / dram.used if dram.used and dram.achievable else 1.0
     share = np.where(words(kernels, "bound_by") == "compute", compute, memory)

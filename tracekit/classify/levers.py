@@ -13,7 +13,7 @@ from tracekit.classify.signals import Bools, Floats
 from tracekit.tables import Kind, Phase
 from tracekit.tables.columns import column
 from tracekit.tables.stored import weight_item
-from tracekit.tables.text import mapped, matches, where, words
+from tracekit.tables.text import mapped, matches, numbers, where, words
 from tracekit.tables.words import Bottleneck
 from tracekit.units import digits, duration, number_of, percent, si
 
@@ -128,8 +128,7 @@ def _ridge_tokens(case: Case, rows: pd.DataFrame, batch: float) -> float | None:
     experts that a larger batch would touch more of make it higher. None where FLOPs or roofs are unknown.
     """
     peaks = {word: roof.used for word, roof in case.ceilings.peaks.items() if roof.used is not None}
-    peak = np.asarray(pd.Series(words(rows, "peak"), dtype=object).map(peaks), dtype=np.float64)
-    math = column(rows, "flops") / peak
+    math = column(rows, "flops") / numbers(rows, "peak", peaks)
     known = math > 0
     bandwidth = case.ceilings.dram.used
     if not known.any() or not bandwidth:

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from tracekit.tables import GapCause
-from tracekit.tables.columns import column
+from tracekit.tables.columns import column, lanes
 from tracekit.tables.text import words
 
 HOST_CAUSES = (GapCause.HOST.value, GapCause.SYNC.value)
@@ -67,6 +67,6 @@ def _step_ns(steps: pd.DataFrame) -> float:
 
 
 def _apart(steps: pd.DataFrame) -> Iterator[np.ndarray]:
-    starts, ranks = column(steps, "ts_ns"), np.nan_to_num(column(steps, "rank"), nan=-1.0)
-    for rank in np.unique(ranks):
-        yield np.diff(np.sort(starts[ranks == rank]))
+    starts = column(steps, "ts_ns")
+    for rows in lanes(steps, "rank"):
+        yield np.diff(np.sort(starts[rows]))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracekit.cli.gates import FailOn, fail_on
+from tracekit.cli.gates import FailOn, fail_on, parsed_gates
 from tracekit.cli.options import Data, Device, Dram, Json, Model, Peak, Ranks, choices, finish, reading
 from tracekit.errors import UsageError
 
@@ -58,13 +58,13 @@ def compare(
     """
     from tracekit.compare import Side
     from tracekit.compare import compare as compare_sides
-    from tracekit.compare.gates import compare_crossings, parse_gate
+    from tracekit.compare.gates import compare_crossings
     from tracekit.compare.render import print_comparison, write_comparison
     from tracekit.readers.discover import sweep_failures, sweep_runs
     from tracekit.report import parse_formats
     from tracekit.report.console import emit_json
 
-    gates = [parse_gate(text) for text in fail or ()]
+    gates = parsed_gates(fail)
     wanted = parse_formats(formats)
     failed: list[ErrorLike] = []
     if len(captures) != _TWO:

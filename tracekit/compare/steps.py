@@ -9,9 +9,10 @@ import pandas as pd
 from tracekit.compare.statistics import Floats
 from tracekit.tables import Phase
 from tracekit.tables.columns import column
+from tracekit.tables.text import flagged
+from tracekit.tables.words import UNFIT_STEP
 
 KEY = ["phase", "context_tokens", "generation_tokens", "requests", "kv_bucket"]
-_UNFIT = ("partial", "empty", "no_kernels")
 _LEAST_SLOPE_STEPS = 4
 
 
@@ -57,8 +58,7 @@ def match_steps(base: pd.DataFrame, new: pd.DataFrame, value: str = "dur_ns") ->
 
 def _kinds(steps: pd.DataFrame, value: str) -> pd.DataFrame:
     """Usable steps with their kind as text, their Σk and their time."""
-    flags = steps["flags"].astype(object).fillna("").astype(str)
-    cut = flags.str.split(",").map(lambda marks: bool(set(marks) & set(_UNFIT))).to_numpy(dtype=bool)
+    cut = flagged(steps["flags"], UNFIT_STEP)
     usable = ~cut & (column(steps, value) > 0) & (steps["n_kernels"] > 0).to_numpy(dtype=bool)
     steps = steps[usable]
     sum_k = column(steps, "sum_k")

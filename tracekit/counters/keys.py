@@ -82,12 +82,12 @@ def _launch_names(texts: pd.Series, known: list[Name]) -> tuple[Objects, int]:
 
 
 def _texts(column: pd.Series) -> Objects:
-    return mapped(column.astype("category"), lambda text: text.replace(" ", ""))
+    return mapped(column, lambda text: text.replace(" ", ""))
 
 
 def _sizes(column: pd.Series) -> Objects:
     """The product of `x,y,z` texts."""
-    return mapped(column.astype("category"), _product)
+    return mapped(column, _product)
 
 
 def _product(text: str) -> float | None:

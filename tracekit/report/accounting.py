@@ -3,9 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from tracekit.intervals import exclusive
+from tracekit.classify import own_time
 from tracekit.roofline.apply import compute_ns
-from tracekit.tables import Kind
 from tracekit.tables.ceilings import Ceilings
 from tracekit.tables.columns import column
 from tracekit.tables.text import distinct
@@ -50,16 +49,8 @@ def accounted(kernels: pd.DataFrame, ceilings: Ceilings) -> pd.DataFrame:
 
 def _own(kernels: pd.DataFrame, chosen: np.ndarray) -> np.ndarray:
     """Exclusive time of the chosen rows [ns], 0 for the others; devices of one rank are apart from each other."""
-    dur = kernels["dur_ns"].to_numpy(dtype=np.int64)
-    own = np.where(chosen & (kernels["kind"] == Kind.CPU_OP).to_numpy(dtype=bool), dur, 0)
-    on_device = chosen & (kernels["kind"] != Kind.CPU_OP).to_numpy(dtype=bool)
-    if not on_device.any():
-        return own
-    starts = kernels["ts_ns"].to_numpy(dtype=np.int64)
-    where = kernels.groupby(["rank", "device"], dropna=False, sort=False).ngroup().to_numpy()
-    for one in np.unique(where[on_device]):
-        rows = np.flatnonzero(on_device & (where == one))
-        own[rows] = exclusive(starts[rows], starts[rows] + dur[rows])
+    own = np.zeros(len(kernels), np.int64)
+    own[chosen] = own_time(kernels.loc[chosen, ["kind", "rank", "device", "ts_ns", "dur_ns"]])
     return own
 
 

@@ -24,7 +24,7 @@ from tracekit.report.result import Result
 from tracekit.report.whole import write_whole
 from tracekit.tables import Kind
 from tracekit.tables.ceilings import Ceilings
-from tracekit.tables.columns import column
+from tracekit.tables.columns import column, lanes
 
 Event = dict[str, Any]
 
@@ -232,9 +232,9 @@ def _without_overlap(rows: pd.DataFrame) -> np.ndarray:
     starts = rows["ts_ns"].to_numpy(dtype=np.int64).copy()
     dur = rows["dur_ns"].to_numpy(dtype=np.int64)
     is_op = (rows["kind"] == Kind.CPU_OP).to_numpy(dtype=bool)
-    threads = rows.groupby(["rank", "stream"], dropna=False, sort=False).ngroup().to_numpy()
-    for thread in np.unique(threads[is_op]):
-        at = np.flatnonzero(is_op & (threads == thread))
+    ops = np.flatnonzero(is_op)
+    for lane in lanes(rows.iloc[ops], "rank", "stream"):
+        at = ops[lane]
         before = np.cumsum(dur[at]) - dur[at]
         starts[at] = before + np.maximum.accumulate(starts[at] - before)
     return starts

@@ -12,7 +12,7 @@ import pandas as pd
 
 from tracekit.tables.ceilings import Ceilings
 from tracekit.tables.columns import column
-from tracekit.tables.text import mapped, matches
+from tracekit.tables.text import matches, numbers
 
 Floats = npt.NDArray[np.float64]
 
@@ -27,10 +27,9 @@ _BOUNDS = pd.Index(["compute", "dram", "link"])
 
 def roof_per_kernel(kernels: pd.DataFrame, ceilings: Ceilings) -> Floats:
     """The compute roof of each kernel [FLOP/s] by its `peak` word; NaN where the word or the roof is unknown."""
-    if "peak" not in kernels:
-        return np.full(len(kernels), np.nan, dtype=np.float64)
-    known = {word: roof.used for word, roof in ceilings.peaks.items() if roof.used is not None}
-    return np.asarray(mapped(kernels["peak"], known.get), dtype=np.float64)
+    return numbers(
+        kernels, "peak", {word: roof.used for word, roof in ceilings.peaks.items() if roof.used is not None}
+    )
 
 
 def compute_ns(kernels: pd.DataFrame, ceilings: Ceilings) -> Floats:
@@ -153,9 +152,7 @@ def _is_modelled_kind(kernels: pd.DataFrame) -> npt.NDArray[np.bool_]:
     kinds = kernels["kind"].isin(["kernel", "cpu_op"]).to_numpy(dtype=bool)
     if "family" not in kernels:
         return np.asarray(kinds, dtype=bool)
-    families = kernels["family"].astype(object).fillna("")
-    comm = families.isin([family for family in families.unique() if str(family).startswith("comm")])
-    return np.asarray(kinds & ~comm.to_numpy(dtype=bool), dtype=bool)
+    return np.asarray(kinds & ~matches(kernels["family"], "^comm"), dtype=bool)
 
 
 def unknown_peaks(kernels: pd.DataFrame, ceilings: Ceilings) -> Iterable[str]:

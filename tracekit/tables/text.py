@@ -1,7 +1,7 @@
 """Text columns by their distinct values: a column of a million names has a few hundred, and each is looked at once."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import pandas as pd
 
 Bools = npt.NDArray[np.bool_]
 Objects = npt.NDArray[np.object_]
+Floats = npt.NDArray[np.float64]
 
 
 def matches(column: pd.Series, pattern: str | re.Pattern[str]) -> Bools:
@@ -39,16 +40,24 @@ def _coded(column: pd.Series) -> pd.Series:
 
 def words(frame: pd.DataFrame, name: str) -> Objects:
     """A text column as objects, empty where null or absent."""
-    return filled(frame[name]) if name in frame else np.full(len(frame), "", dtype=object)
+    if name not in frame:
+        return np.full(len(frame), "", dtype=object)
+    column = _coded(frame[name])
+    texts = np.array([*column.cat.categories, ""], dtype=object)
+    return texts[column.cat.codes.to_numpy()]
 
 
-def filled(column: pd.Series, none: str = "") -> Objects:
-    """The texts of a text column as objects, `none` where null."""
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        texts = np.array([*column.cat.categories, none], dtype=object)
-        return texts[column.cat.codes.to_numpy()]
-    plain = column.astype(object)
-    return np.asarray(plain.where(plain.notna(), none), dtype=object)
+def numbers(frame: pd.DataFrame, name: str, values: Mapping[str, float]) -> Floats:
+    """The number that each word of a text column stands for; NaN where it stands for none, or there is no such column."""
+    if name not in frame:
+        return np.full(len(frame), np.nan)
+    return np.asarray(mapped(frame[name], values.get), dtype=np.float64)
+
+
+def flagged(column: pd.Series, flags: Iterable[str]) -> Bools:
+    """Whether any of some flags is in each comma-separated text."""
+    wanted = set(flags)
+    return where(column, lambda text: not wanted.isdisjoint(text.split(",")))
 
 
 def coded(texts: Objects) -> pd.Categorical:

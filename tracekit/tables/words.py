@@ -18,6 +18,10 @@ class Phase(StrEnum):
 LLM_PHASES = (Phase.PREFILL, Phase.DECODE, Phase.MIXED, Phase.VERIFY, Phase.DRAFT)
 
 
+UNFIT_STEP = ("partial", "empty", "no_kernels")
+"""Flags of a step whose time says nothing of its like."""
+
+
 class Kind(StrEnum):
     """What a row of the kernels table is."""
 

@@ -11,11 +11,11 @@ from tracekit.models import ModelConfig
 from tracekit.report.result import Result
 from tracekit.tables import Phase
 from tracekit.tables.columns import column
+from tracekit.tables.text import flagged
+from tracekit.tables.words import UNFIT_STEP
 from tracekit.whatif.answer import Seen, Target
 from tracekit.whatif.efficiency import observe
 from tracekit.whatif.scenario import PHASES, STORED, Scenario
-
-_UNFIT = ("partial", "empty", "no_kernels")
 
 
 def manifest(path: str) -> RunManifest | None:
@@ -94,8 +94,7 @@ def _longest(result: Result) -> str:
 
 
 def _usable(steps: pd.DataFrame, phase: str) -> pd.DataFrame:
-    flags = steps["flags"].astype(object).fillna("").astype(str)
-    cut = flags.str.split(",").map(lambda marks: bool(set(marks) & set(_UNFIT))).to_numpy(dtype=bool)
+    cut = flagged(steps["flags"], UNFIT_STEP)
     chosen = (steps["phase"].astype(object) == str(Phase(phase))).to_numpy(dtype=bool)
     usable: pd.DataFrame = steps[chosen & ~cut & (steps["n_kernels"] > 0).to_numpy(dtype=bool)]
     return usable

@@ -22,9 +22,12 @@ _GRID, _BLOCK, _BYTES = attrgetter("grid"), attrgetter("block"), attrgetter("byt
 _DEVICE, _STREAM = attrgetter("device"), attrgetter("stream")
 _CORRELATION, _GRAPH_NODE = attrgetter("correlation"), attrgetter("graph_node")
 _DIMS, _TYPES, _CONCRETE = attrgetter("dims"), attrgetter("types"), attrgetter("concrete")
-# Kinds of device work as codes, in this order.
-KINDS = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
-_KIND_CODES = dict(zip((Bucket.KERNEL, Bucket.MEMCPY, Bucket.MEMSET), range(3), strict=True))
+# Kinds of device work as the codes of `Kind`.
+_KIND_CODES = {
+    Bucket.KERNEL: list(Kind).index(Kind.KERNEL),
+    Bucket.MEMCPY: list(Kind).index(Kind.MEMCPY),
+    Bucket.MEMSET: list(Kind).index(Kind.MEMSET),
+}
 SPANS = ("device", "runtime", "ops", "annotations", "frames")
 POOLS = ("threads", "signatures", "grids", "blocks")
 _COMPLETE = "X"

@@ -89,9 +89,7 @@ class Helper:
             if end is not None:
                 with suppress(OSError):
                     end.close()
-        if self._pipe >= 0:
-            os.close(self._pipe)
-            self._pipe = -1
+        os.close(self._pipe)
 
 
 _ahead: dict[Path, Helper] = {}

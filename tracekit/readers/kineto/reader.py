@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing, suppress
 
 from tracekit.errors import FormatError
 from tracekit.readers.foreign import refuse_foreign
@@ -47,17 +48,10 @@ def read(stream: Stream, keep_frame: KeepFrame) -> list[Capture]:
     helper = helper_for(stream.path, stream.size or 0, gzipped=stream.gzipped)
     if helper is None:
         return _read(stream, keep_frame)
-    try:
+    with closing(helper), suppress(OutOfStepError):
         return _read(stream, keep_frame, helper)
-    except OutOfStepError:
-        helper.close()
-        alone = stream.again()
-        try:
-            return _read(alone, keep_frame)
-        finally:
-            alone.close()
-    finally:
-        helper.close()
+    with closing(stream.again()) as alone:
+        return _read(alone, keep_frame)
 
 
 def _read(stream: Stream, keep_frame: KeepFrame, helper: Helper | None = None) -> list[Capture]:
