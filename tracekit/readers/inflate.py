@@ -16,7 +16,7 @@ _Damaged = cast("type[Exception]", isal_zlib.error)
 MAGIC = b"\x1f\x8b"
 _TRAILER = 8
 _FLAG_HCRC, _FLAG_EXTRA, _FLAG_NAME, _FLAG_COMMENT = 2, 4, 8, 16
-OUTPUT = 4 << 20
+OUTPUT = 1 << 20
 
 
 def _header_length(data: bytes) -> int | None:
