@@ -85,3 +85,5 @@ def main() -> None:
     for gathered in ranks.values():
         gathered.keep_frame = bool
     pickle.dump(ranks, sys.stdout.buffer, pickle.HIGHEST_PROTOCOL)
+    # The first process waits for this one to end: it must not look for cycles before it does.
+    gc.freeze()
