@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
@@ -25,6 +26,20 @@ def test_the_tables_keep_their_schema_units_and_rows(big_result: Make, tmp_path:
         assert len(read) == len(getattr(result, table.name))
     kernels = pq.read_table(tmp_path / "new" / "folder" / "kernels.parquet").to_pylist()
     assert kernels[0]["name"] == str(result.kernels["name"].iloc[0])
+
+
+def test_pandas_reads_the_tables_back_as_they_were(big_result: Make, tmp_path: Path) -> None:
+    result = big_result(steps=4)
+    # Unknown beside a time since 1970, which a float cannot hold to the nanosecond.
+    kernels = result.all_kernels
+    kernels["launch_ts_ns"] = pd.array([None, *([1_764_000_000_123_456_789] * (len(kernels) - 1))], "Int64")
+    write_report(result, tmp_path, ("parquet",))
+    for table in PUBLIC:
+        read, made = pd.read_parquet(tmp_path / f"{table.name}.parquet"), getattr(result, table.name)
+        assert {name: str(kind) for name, kind in read.dtypes.items()} == {
+            name: str(kind) for name, kind in made.dtypes.items()
+        }
+        pd.testing.assert_frame_equal(read.astype(object), made.astype(object))
 
 
 def test_summary_json_is_the_summary(big_result: Make, tmp_path: Path) -> None:

@@ -1,19 +1,15 @@
 """The files of a report, each written whole or not at all."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-
-import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tracekit.errors import CaptureError, UsageError
 from tracekit.report.markdown import render_markdown
 from tracekit.report.result import Result
 from tracekit.report.whole import write_whole
-from tracekit.tables import GAPS, KERNELS, QUALITY, STEPS, Table
+from tracekit.tables import PUBLIC
 
 FORMATS = ("html", "md", "json", "parquet")
 
@@ -54,7 +50,7 @@ def write_report(
         folder.mkdir(parents=True, exist_ok=True)
         # Encoding Parquet runs outside the interpreter: beside the texts it takes next to no time.
         with ThreadPoolExecutor(1) as pool:
-            tables = {name: pool.submit(_parquet, result, name) for name in wanted if name in _TABLES}
+            tables = {name: pool.submit(result.parquet, _TABLES[name]) for name in wanted if name in _TABLES}
             for name in wanted:
                 content = tables[name].result() if name in tables else pictures.get(name)
                 others = [other for other in wanted if other != name]
@@ -68,12 +64,7 @@ def write_report(
     return [folder / name for name in wanted]
 
 
-_TABLES: dict[str, tuple[Table, Callable[[Result], pd.DataFrame]]] = {
-    "kernels.parquet": (KERNELS, lambda result: result.kernels),
-    "steps.parquet": (STEPS, lambda result: result.steps),
-    "gaps.parquet": (GAPS, lambda result: result.gaps),
-    "quality.parquet": (QUALITY, lambda result: result.quality),
-}
+_TABLES = {f"{table.name}.parquet": table for table in PUBLIC}
 _FILES = {"html": ["report.html"], "md": ["report.md"], "json": ["summary.json"], "parquet": [*_TABLES]}
 
 
@@ -92,32 +83,3 @@ def _text(result: Result, name: str, beside: list[str]) -> str:
     if name == "report.md":
         return render_markdown(result, beside)
     return json.dumps(result.summary, indent=2, allow_nan=False) + "\n"
-
-
-def _parquet(result: Result, name: str) -> bytes:
-    table, choose = _TABLES[name]
-    return parquet_bytes(choose(result), table)
-
-
-def parquet_bytes(frame: pd.DataFrame, table: Table) -> bytes:
-    """A public table as Parquet, by its Arrow schema, units and meanings in the metadata.
-
-    Raises:
-        TableError: The frame breaks the table's contract.
-    """
-    checked = table.check(table.conform(frame)).reset_index(drop=True)
-    schema = table.schema()
-    columns = [_column(checked[field.name], field.type) for field in schema]
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_arrays(columns, schema=schema), sink, compression="zstd")
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
-
-
-def _column(values: pd.Series, kind: pa.DataType) -> pa.Array:
-    made = pa.array(values, from_pandas=True)
-    if not pa.types.is_dictionary(kind):
-        return made.cast(kind)
-    if not pa.types.is_dictionary(made.type):
-        made = made.cast(pa.string()).dictionary_encode()
-    return pa.DictionaryArray.from_arrays(made.indices.cast(pa.int32()), made.dictionary.cast(pa.string()))

@@ -12,8 +12,9 @@ from tracekit.report.accounting import accounted
 from tracekit.report.contract import CaptureUsed, DeviceUsed, Summary
 from tracekit.report.counted import with_counted
 from tracekit.report.groups import BY_NAME, BY_SHAPE, grouped
+from tracekit.report.parquet import parquet_bytes
 from tracekit.report.summary import summarise
-from tracekit.tables import KERNELS
+from tracekit.tables import KERNELS, Table
 from tracekit.tables.ceilings import Ceilings
 
 if TYPE_CHECKING:
@@ -144,6 +145,20 @@ class Result:
         """The summary as plain dicts and lists: what `report --json` writes."""
         plain: dict[str, Any] = msgspec.to_builtins(self.overview)
         return plain
+
+    @cached_property
+    def _files(self) -> dict[str, bytes]:
+        return {}
+
+    def parquet(self, table: Table) -> bytes:
+        """A public table as a Parquet file, made when it is first asked for.
+
+        Raises:
+            TableError: The table breaks its contract.
+        """
+        if table.name not in self._files:
+            self._files[table.name] = parquet_bytes(getattr(self, table.name), table)
+        return self._files[table.name]
 
     def roofline(self) -> "Chart":
         """The roofline of the kernels with known FLOPs, for a notebook.

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from tracekit.errors import CaptureError, UsageError
-from tracekit.report.files import parquet_bytes
+from tracekit.report.parquet import parquet_bytes
 from tracekit.report.whole import write_whole
 from tracekit.tables import KERNELS
 from tracekit.units import duration, plain, si
