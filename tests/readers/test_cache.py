@@ -1,8 +1,10 @@
 """A kept capture is the capture that was parsed, found by content alone."""
 
+import os
 from pathlib import Path
 
 import pandas as pd
+import pytest
 from tracebuilder import TraceBuilder
 
 from tracekit.readers import cache, read_all
@@ -36,6 +38,41 @@ def test_the_key_follows_the_content_and_not_the_name(tmp_path: Path) -> None:
     assert cache.key_of(first, "r") == cache.key_of(second, "r")
     assert cache.key_of(first, "r") != cache.key_of(other, "r")
     assert cache.key_of(first, "r") != cache.key_of(first, "other rules")
+
+
+def test_the_key_follows_the_code_that_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = trace().write(tmp_path / "a.json")
+    before = cache.key_of(path, "r")
+    monkeypatch.setattr(cache, "program", lambda *_: "another")
+    assert cache.key_of(path, "r") != before
+
+
+def test_the_program_is_its_code_and_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "_PACKAGE", tmp_path)
+    said = []
+    for name, text in (("a.py", "1"), ("a.py", "2"), ("b.toml", "1"), ("notes.md", "of no matter")):
+        (tmp_path / name).write_text(text)
+        cache.program.cache_clear()
+        said.append(cache.program())
+    cache.program.cache_clear()
+    assert len(set(said)) == 3
+    assert said[-1] == said[-2]
+
+
+def test_what_was_used_last_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    captures = read_all(trace().write(tmp_path / "t.json"))
+    folder, keys = tmp_path / "cache", [f"{number:032x}" for number in range(3)]
+    for place in (folder / "mine", folder / f"{9:032x}"):
+        place.mkdir(parents=True)
+        (place / "data.bin").write_bytes(b"x" * 10_000_000)
+    for when, key in enumerate(keys[:2]):
+        cache.store(folder, key, captures)
+        os.utime(folder / key, (when, when))
+    assert cache.load(folder, keys[0], "t.json") is not None
+    size = sum(file.stat().st_size for file in (folder / keys[0]).rglob("*"))
+    monkeypatch.setattr(cache, "MOST", int(2.5 * size))
+    cache.store(folder, keys[2], captures)
+    assert sorted(place.name for place in folder.iterdir()) == sorted([keys[0], keys[2], "mine", f"{9:032x}"])
 
 
 def test_a_damaged_entry_is_as_good_as_none(tmp_path: Path) -> None:

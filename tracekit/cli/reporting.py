@@ -92,7 +92,7 @@ def report(
         write_report(result, output, wanted, images=images)
     if as_json:
         emit_json(result.summary)
-    elif len(result.all_kernels) or not result.errors:
+    elif not result.errors or len(result.all_kernels):
         print_summary(result, output)
     finish(result.errors)
     fail_on_report(gates, result.overview)

@@ -16,10 +16,11 @@ from tracekit.models.counts import (
     parameters,
     weight_bytes,
 )
-from tracekit.models.huggingface import from_hf_config, read_hf_config
+from tracekit.models.huggingface import CONFIG, from_hf_config, read_hf_config
 from tracekit.models.presets import preset, presets, resolve
 
 __all__ = [
+    "CONFIG",
     "ITEM_BYTES",
     "Latent",
     "ModelConfig",

@@ -8,6 +8,9 @@ from typing import Any
 from tracekit.errors import CaptureError, UnsupportedError
 from tracekit.models.config import Latent, ModelConfig
 
+CONFIG = "config.json"
+"""The name of the file in a model's folder."""
+
 
 def read_hf_config(path: Path) -> ModelConfig:
     """The model of a Hugging Face `config.json`.
@@ -16,7 +19,7 @@ def read_hf_config(path: Path) -> ModelConfig:
         CaptureError: The file is missing or not JSON.
         UnsupportedError: An architecture that is not known, or a dimension is missing.
     """
-    file = path / "config.json" if path.is_dir() else path
+    file = path / CONFIG if path.is_dir() else path
     try:
         document = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
@@ -25,7 +28,7 @@ def read_hf_config(path: Path) -> ModelConfig:
         raise CaptureError(str(file), "is not JSON", hint="give a Hugging Face config.json") from error
     if not isinstance(document, dict):
         raise CaptureError(str(file), "holds no JSON object", hint="give a Hugging Face config.json")
-    name = file.parent.name if file.name == "config.json" else file.stem
+    name = file.parent.name if file.name == CONFIG else file.stem
     return from_hf_config(document, name=name or "config")
 
 

@@ -8,10 +8,14 @@ import pandas as pd
 from tracekit.checks import check_ranks, check_steps
 from tracekit.classify import find_findings
 from tracekit.errors import UsageError
+from tracekit.pipeline.asked import key_of
+from tracekit.pipeline.kept import load as load_kept
+from tracekit.pipeline.kept import store
 from tracekit.pipeline.loading import Failure, Loaded, assign_roles, collector_notes, load, with_shapes
 from tracekit.pipeline.options import Options
 from tracekit.pipeline.stages import Measured, Staged, named, place_after, run_stages
 from tracekit.pipeline.steady import steady
+from tracekit.readers.kineto.helper import let_go
 from tracekit.report.contract import CaptureUsed, DeviceUsed
 from tracekit.report.result import Result
 from tracekit.roofline import load_devices, other_memories
@@ -34,6 +38,20 @@ def analyze(paths: Sequence[str | Path], options: Options | None = None) -> Resu
         UnsupportedError: A device or model that was named is not known.
     """
     chosen = options or Options()
+    key = None if chosen.cache is None else key_of(paths, chosen)
+    if chosen.cache is None or key is None:
+        return _analyzed(paths, chosen)
+    kept = load_kept(chosen.cache, key)
+    if kept is not None:
+        for path in paths:
+            let_go(Path(path))
+        return kept
+    result = _analyzed(paths, chosen)
+    store(chosen.cache, key, result)
+    return result
+
+
+def _analyzed(paths: Sequence[str | Path], chosen: Options) -> Result:
     loaded, failures = load(paths, chosen)
     parts = assign_roles(loaded)
     donors = [(part.capture, named(part, chosen)) for part in parts if part.role is Role.DONOR]

@@ -52,7 +52,7 @@ def load(paths: Sequence[str | Path], options: Options) -> tuple[list[Loaded], l
     """
     loaded: list[Loaded] = []
     failures: list[Failure] = []
-    for path, given in _given(paths, options):
+    for path, given in with_given_roles(paths, options):
         try:
             sources = discover(path)
             failures += [Failure.of(error.path, error) for error in sweep_failures(path)]
@@ -71,7 +71,7 @@ def load(paths: Sequence[str | Path], options: Options) -> tuple[list[Loaded], l
     return loaded, failures
 
 
-def _given(paths: Sequence[str | Path], options: Options) -> Iterator[tuple[str, Role | None]]:
+def with_given_roles(paths: Sequence[str | Path], options: Options) -> Iterator[tuple[str, Role | None]]:
     """Every path, with the role that an option gives it."""
     yield from ((os.fspath(path), None) for path in paths)
     yield from ((path, Role.DONOR) for path in options.donors)

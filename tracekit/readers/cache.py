@@ -1,16 +1,18 @@
 """Parsed captures kept as Parquet, so that the same bytes are not parsed twice.
 
-An entry is keyed by the content of the file and by the version of what was parsed from it; it is written
-whole or not at all, and an entry that cannot be read is as good as none.
+An entry is keyed by the content of the file and by the code that parsed it; it is written whole or not at all, and
+an entry that cannot be read is as good as none.
 """
 
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +33,11 @@ from tracekit.tables import (
     DeviceProperties,
     QualityNote,
 )
+from tracekit.tables.arrow import as_arrow
 
-# Raised whenever a reader gives other tables for the same bytes.
-VERSION = 1
 _BLOCK = 1 << 22
+_PACKAGE = Path(__file__).parents[1]
+_CODE = frozenset({".py", ".toml"})
 _TABLES = {
     "device_events": DEVICE_EVENTS,
     "runtime_calls": RUNTIME_CALLS,
@@ -44,6 +47,10 @@ _TABLES = {
     "frames": RANGES,
 }
 _INFO = "capture.json"
+_KEY = re.compile(r"[0-9a-f]{32}")
+_ENTRY = ".tracekit"
+MOST = 4 << 30
+"""Bytes of all entries together."""
 
 
 def default_folder() -> Path:
@@ -53,7 +60,7 @@ def default_folder() -> Path:
 
 
 def key_of(path: str, rules: str) -> str:
-    """The key of a file: its size, the checksum of all its bytes, a hash of its ends, and what it is parsed for.
+    """The key of a file: what is in it, the code that reads it, and what it is parsed for.
 
     Args:
         path: The file.
@@ -62,27 +69,63 @@ def key_of(path: str, rules: str) -> str:
     Raises:
         CaptureError: The file cannot be read.
     """
-    digest = hashlib.blake2b(f"{VERSION}:{rules}".encode(), digest_size=16)
-    checksum = size = 0
-    last = b""
+    return digest((program("readers", "tables", "ncu"), rules, content_of(path)))
+
+
+def content_of(path: str) -> str:
+    """What tells a file's content from any other: its size, the checksum of all its bytes, and a hash of its ends.
+
+    Raises:
+        CaptureError: The file cannot be read.
+    """
     try:
-        for block in _blocks(path):
-            if not size:
-                digest.update(block)
-            checksum = isal_zlib.crc32(block, checksum)
-            size += len(block)
-            last = block
+        state = Path(path).stat()
+        return _content(path, (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns))
     except OSError as error:
         raise CaptureError(path, f"cannot be read: {error.strerror or error}") from error
-    digest.update(last)
-    digest.update(f"{size}:{checksum}".encode())
-    return digest.hexdigest()
+
+
+@cache
+def _content(path: str, _state: tuple[int, ...]) -> str:
+    """Of a file in this state: it is looked at once, though several keys have it in them."""
+    ends = hashlib.blake2b(digest_size=16)
+    checksum = size = 0
+    last = first = b""
+    for block in _blocks(path):
+        first = first or block
+        checksum = isal_zlib.crc32(block, checksum)
+        size += len(block)
+        last = block
+    ends.update(first)
+    ends.update(last)
+    return f"{size}:{checksum}:{ends.hexdigest()}"
 
 
 def _blocks(path: str) -> Iterator[bytes]:
     with Path(path).open("rb") as file:
         while block := file.read(_BLOCK):
             yield block
+
+
+def digest(parts: Iterable[object]) -> str:
+    """A key of what parts say, in order."""
+    whole = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        text = str(part).encode("utf-8", errors="surrogateescape")
+        whole.update(b"%d:%b" % (len(text), text))
+    return whole.hexdigest()
+
+
+@cache
+def program(*parts: str) -> str:
+    """What tells this program from any other version of it: its code and data.
+
+    Args:
+        parts: Packages of tracekit; all of it where none is named.
+    """
+    places = [_PACKAGE / part for part in parts] or [_PACKAGE]
+    files = [file for place in places for file in sorted(place.rglob("*")) if file.suffix in _CODE]
+    return digest(part for file in files for part in (file.name, file.read_bytes()))
 
 
 def store(folder: Path, key: str, captures: list[Capture]) -> None:
@@ -93,16 +136,36 @@ def store(folder: Path, key: str, captures: list[Capture]) -> None:
     """
     if any(capture.counters is not None for capture in captures):
         return
+
+    def write(draft: Path) -> None:
+        for number, capture in enumerate(captures):
+            _write(draft / str(number), capture)
+
+    keep(folder, key, write)
+
+
+def keep(folder: Path, key: str, write: Callable[[Path], None]) -> None:
+    """Make an entry, whole or not at all; one that is there already stays.
+
+    Args:
+        folder: That of all entries.
+        key: The entry's name.
+        write: Writes it into an empty folder.
+
+    Raises:
+        CaptureError: The folder cannot be written.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=folder))
         try:
-            for number, capture in enumerate(captures):
-                _write(draft / str(number), capture)
+            write(draft)
+            (draft / _ENTRY).touch()
             if not (folder / key).exists():
                 draft.rename(folder / key)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
+        _let_go_of_the_oldest(folder)
     except OSError as error:
         raise CaptureError(
             str(folder),
@@ -111,16 +174,33 @@ def store(folder: Path, key: str, captures: list[Capture]) -> None:
         ) from error
 
 
+def used(entry: Path) -> None:
+    """Note that an entry was of use now: those that were of none for longest are let go first.
+
+    Raises:
+        OSError: There is none.
+    """
+    os.utime(entry)
+
+
+def _let_go_of_the_oldest(folder: Path) -> None:
+    """Keep what was used last, up to so many bytes in all; what is no entry, in a folder of the user's, is not touched."""
+    entries = sorted(filter(_is_entry, folder.iterdir()), key=lambda entry: -entry.stat().st_mtime_ns)
+    total = 0
+    for entry in entries:
+        total += sum(file.stat().st_size for file in entry.rglob("*") if file.is_file())
+        if total > MOST:
+            shutil.rmtree(entry, ignore_errors=True)
+
+
+def _is_entry(place: Path) -> bool:
+    return _KEY.fullmatch(place.name) is not None and (place / _ENTRY).is_file()
+
+
 def _write(folder: Path, capture: Capture) -> None:
     folder.mkdir()
     for name, table in _TABLES.items():
-        frame = table.conform(getattr(capture, name))
-        pq.write_table(
-            pa.Table.from_pandas(frame, preserve_index=False),
-            folder / f"{name}.parquet",
-            compression="zstd",
-            compression_level=1,
-        )
+        write_frame(table.conform(getattr(capture, name)), folder / f"{name}.parquet")
     rest: dict[str, Any] = {
         "info": asdict(capture.info),
         "threads": capture.threads,
@@ -130,11 +210,30 @@ def _write(folder: Path, capture: Capture) -> None:
     (folder / _INFO).write_text(json.dumps(rest), encoding="utf-8")
 
 
+def write_frame(frame: pd.DataFrame, path: Path) -> None:
+    """Keep a frame as quickly as can be."""
+    pq.write_table(as_arrow(frame), path, compression="zstd", compression_level=1)
+
+
+def read_frame(path: Path) -> pd.DataFrame:
+    """A frame that was kept.
+
+    Raises:
+        OSError: It is not there.
+        pyarrow.ArrowException: It is damaged.
+    """
+    frame: pd.DataFrame = pq.read_table(path, memory_map=True).to_pandas()
+    return frame
+
+
 def load(folder: Path, key: str, label: str) -> list[Capture] | None:
     """The captures kept under a key, or None where there are none that can be read."""
     entry = folder / key
     try:
-        return [_read(entry / str(number), label) for number in range(len(list(entry.iterdir())))] or None
+        used(entry)
+        return [
+            _read(part, label) for part in sorted(entry.glob("[0-9]*"), key=lambda part: int(part.name))
+        ] or None
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException):
         return None
 
@@ -159,5 +258,4 @@ def _read(folder: Path, label: str) -> Capture:
 
 
 def _table(folder: Path, name: str) -> pd.DataFrame:
-    stored = pq.read_table(folder / f"{name}.parquet", memory_map=True)
-    return _TABLES[name].conform(stored.to_pandas())
+    return _TABLES[name].conform(read_frame(folder / f"{name}.parquet"))
