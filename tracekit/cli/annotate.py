@@ -7,6 +7,8 @@ from typing import Annotated
 import typer
 
 from tracekit.cli.options import (
+    Cache,
+    CacheDir,
     Captures,
     Counters,
     Data,
@@ -41,6 +43,8 @@ def annotate(
     peak: Peak = None,
     dram: Dram = None,
     data: Data = None,
+    cache: Cache = False,
+    cache_dir: CacheDir = None,
 ) -> None:
     """Write a trace of the kernels with steps, phases, idle time and rates, for ui.perfetto.dev.
 
@@ -61,6 +65,8 @@ def annotate(
                 ranks=tp,
                 donors=donor,
                 counters=counters,
+                cache=cache,
+                cache_dir=cache_dir,
                 progress=progress,
             ),
         )

@@ -6,7 +6,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tracekit.cli.gates import FailOn, fail_on, parsed_gates
-from tracekit.cli.options import Data, Device, Dram, Json, Model, Peak, Ranks, choices, finish, reading
+from tracekit.cli.options import (
+    Cache,
+    CacheDir,
+    Data,
+    Device,
+    Dram,
+    Json,
+    Model,
+    Peak,
+    Ranks,
+    choices,
+    finish,
+    reading,
+)
 from tracekit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -51,6 +64,8 @@ def compare(
     peak: Peak = None,
     dram: Dram = None,
     data: Data = None,
+    cache: Cache = False,
+    cache_dir: CacheDir = None,
 ) -> None:
     """Compare two runs: what got slower or faster, where, why, and whether it is real.
 
@@ -80,7 +95,15 @@ def compare(
         )
     with reading() as progress:
         options = choices(
-            data=data, device=device, peaks=peak, dram=dram, model=model, ranks=tp, progress=progress
+            data=data,
+            device=device,
+            peaks=peak,
+            dram=dram,
+            model=model,
+            ranks=tp,
+            cache=cache,
+            cache_dir=cache_dir,
+            progress=progress,
         )
         groups = [
             [captures[0], *(base or ())],

@@ -2,19 +2,27 @@
 
 from typing import Any
 
-from tracekit.cli.options import Captures, Data, Json, choices, finish, reading
+from tracekit.cli.options import Cache, CacheDir, Captures, Data, Json, choices, finish, reading
 
 _SHOWN = 20
 """Steps that the text names one by one."""
 
 
-def inspect(captures: Captures, as_json: Json = False, data: Data = None) -> None:
+def inspect(
+    captures: Captures,
+    as_json: Json = False,
+    data: Data = None,
+    cache: Cache = False,
+    cache_dir: CacheDir = None,
+) -> None:
     """Say what is in each capture: events, kernels, times, steps, device, and what is damaged or missing."""
     from tracekit.pipeline import inspect_captures
     from tracekit.report.console import emit_json, write
 
     with reading() as progress:
-        document = inspect_captures(captures, choices(data=data, progress=progress))
+        document = inspect_captures(
+            captures, choices(data=data, cache=cache, cache_dir=cache_dir, progress=progress)
+        )
     if as_json:
         emit_json(document)
     else:

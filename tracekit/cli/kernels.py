@@ -6,6 +6,8 @@ from typing import Annotated
 import typer
 
 from tracekit.cli.options import (
+    Cache,
+    CacheDir,
     Captures,
     Counters,
     Data,
@@ -40,6 +42,8 @@ def kernels(
     peak: Peak = None,
     dram: Dram = None,
     data: Data = None,
+    cache: Cache = False,
+    cache_dir: CacheDir = None,
 ) -> None:
     """Print or write the kernels table: a row a kernel, with phase, work, rates and bottleneck."""
     from tracekit.pipeline import analyze
@@ -59,6 +63,8 @@ def kernels(
                 steady=steady,
                 donors=donor,
                 counters=counters,
+                cache=cache,
+                cache_dir=cache_dir,
                 progress=progress,
             ),
         )

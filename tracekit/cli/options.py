@@ -98,7 +98,7 @@ Cache = Annotated[
     bool,
     typer.Option(
         "--cache",
-        help="Keep the parsed captures (by content), so that the next report of the same file is quick.",
+        help="Keep what was read and found (by the content of files), so that the next command on the same files is quick.",
     ),
 ]
 CacheDir = Annotated[
@@ -162,7 +162,8 @@ def choices(
     steady: bool = False,
     donors: list[str] | None = None,
     counters: list[str] | None = None,
-    cache: Path | None = None,
+    cache: bool = False,
+    cache_dir: Path | None = None,
     progress: "Progress | None" = None,
 ) -> "Options":
     """The options of an analysis from those of the command line.
@@ -188,7 +189,7 @@ def choices(
         steady=steady,
         donors=tuple(donors or ()),
         counters=tuple(counters or ()),
-        cache=cache,
+        cache=_cache_folder(on=cache, folder=cache_dir),
         progress=progress,
     )
 
@@ -200,7 +201,7 @@ def _time(option: str, text: str) -> float:
     return value
 
 
-def cache_folder(*, on: bool, folder: Path | None) -> Path | None:
+def _cache_folder(*, on: bool, folder: Path | None) -> Path | None:
     """The folder of kept captures, or None where none are to be kept."""
     from tracekit.readers.cache import default_folder
 

@@ -22,7 +22,6 @@ from tracekit.cli.options import (
     Steady,
     Tpot,
     Ttft,
-    cache_folder,
     choices,
     finish,
     reading,
@@ -83,7 +82,8 @@ def report(
                 steady=steady,
                 donors=donor,
                 counters=counters,
-                cache=cache_folder(on=cache, folder=cache_dir),
+                cache=cache,
+                cache_dir=cache_dir,
                 progress=progress,
             ),
         )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tracekit.cli.options import Data, Dram, Json, Peak, choices, reading
+from tracekit.cli.options import Cache, CacheDir, Data, Dram, Json, Peak, choices, reading
 from tracekit.errors import CaptureError, UsageError
 
 if TYPE_CHECKING:
@@ -73,6 +73,8 @@ def whatif(
     peak: Peak = None,
     dram: Dram = None,
     data: Data = None,
+    cache: Cache = False,
+    cache_dir: CacheDir = None,
     as_json: Json = False,
 ) -> None:
     """Say what a step costs at the speed of light and by expectation, and what each change would do.
@@ -92,7 +94,9 @@ def whatif(
             "whatif needs a capture or --model", hint="for example --model Llama-3.1-8B --device h200"
         )
     with reading() as progress:
-        options = choices(data=data, peaks=peak, dram=dram, model=model, progress=progress)
+        options = choices(
+            data=data, peaks=peak, dram=dram, model=model, cache=cache, cache_dir=cache_dir, progress=progress
+        )
         seen = None if capture is None else _seen(capture, options, phase)
     changes = {
         "phase": phase, "batch": batch, "prompt_len": prompt_len, "kv_len": kv_len, "dtype": dtype,

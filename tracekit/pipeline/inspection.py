@@ -26,7 +26,7 @@ def inspect_captures(paths: Sequence[str | Path], options: Options) -> dict[str,
 
     Args:
         paths: Captures, each inspected on its own.
-        options: Only `data`, `device` and `progress` matter here.
+        options: Only `data`, `device`, `cache` and `progress` matter here.
     """
     loaded, failures = load(paths, options)
     return {
