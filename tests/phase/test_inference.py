@@ -193,6 +193,23 @@ def test_a_training_capture_has_no_prefill_and_no_decode() -> None:
 
 
 @pytest.mark.parametrize(
+    "frame",
+    ["diffusers/models/transformers/transformer_sd3.py(326): forward", "nn.Module: SD3Transformer2DModel_0"],
+)
+def test_a_diffusion_pipeline_has_no_prefill_though_it_attends_like_one(frame: str) -> None:
+    bare = TraceBuilder()
+    marked = TraceBuilder().frame("diffusers/pipelines/flux/pipeline_flux.py(311): encode_prompt", 0, 10)
+    for step in range(3):
+        forward(bare, 20 * step, query=512, key=512)
+        forward(marked.frame(frame, 20 * step + 10, 10) if step else marked, 20 * step, query=512, key=512)
+    assert set(phases(phased(bare))) == {"prefill"}
+    found = phased(marked)
+    assert set(found.kernels["phase"].astype(str)) == {"other"}
+    assert set(found.steps["evidence"].astype(str)) == {"diffusion"}
+    assert set(found.steps["engine"].astype(str)) == {"diffusers"}
+
+
+@pytest.mark.parametrize(
     ("path", "phase", "confidence"),
     [
         ("1780000000.5-TP-0-DECODE.trace.json", "decode", 0.8),
