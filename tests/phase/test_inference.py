@@ -159,11 +159,13 @@ def test_prefill_and_decode_kernels_in_one_step_make_it_mixed() -> None:
     assert phases(phased(trace)) == ["mixed"]
 
 
-def generation(prompts: tuple[float, ...], tokens: int) -> TraceBuilder:
-    """Steps without shapes: each prompt's products take the time given, each token's 10 us."""
+def generation(prompts: tuple[float, ...], tokens: int, weights: tuple[int, ...] = ()) -> TraceBuilder:
+    """Steps that take the time given for each prompt, and 10 us for each token; with shapes where sizes are given."""
     trace, at = TraceBuilder(), 0.0
     for prompt in prompts:
         for duration in (prompt, *[10.0] * tokens):
+            for width in weights[-1:] if duration == prompt else weights[:1]:
+                trace.op("aten::mm", at + 3, 0.5, dims=[[8, width], [width, 4 * width]])
             trace.op("aten::embedding", at, 1).op("aten::scaled_dot_product_attention", at + 2, 1)
             trace.launched(GEMM, launch_ts=at + 4, ts=at + 5, dur=duration)
             at += duration + 10
@@ -179,6 +181,13 @@ def test_steps_of_one_stack_that_take_many_times_as_long_were_prompts() -> None:
 @pytest.mark.parametrize("trace", [generation((10,), tokens=8), generation((200,), tokens=0)])
 def test_steps_that_are_alike_or_alone_stay_unknown(trace: TraceBuilder) -> None:
     assert set(phases(phased(trace))) == {"unknown"}
+
+
+@pytest.mark.parametrize(("weights", "told"), [((64,), {"prefill", "decode"}), ((64, 96), {"unknown"})])
+def test_two_models_that_take_turns_are_no_prefill_and_decode(
+    weights: tuple[int, ...], told: set[str]
+) -> None:
+    assert set(phases(phased(generation((200, 220), tokens=4, weights=weights)))) == told
 
 
 def test_a_training_capture_has_no_prefill_and_no_decode() -> None:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from tracekit.intervals import Ints
 from tracekit.phase.attribute import Attribution
-from tracekit.phase.hosts import Flags
+from tracekit.phase.hosts import Flags, Spans, locate
 from tracekit.phase.votes import gather, no_votes, vote
 from tracekit.tables import Phase
 
@@ -21,6 +21,7 @@ MATRIX = ("gemm", "gemv", "moe.gemm")
 RATIO = 4.0  # prefill's products over decode's: weights are read once in both, so a short prompt shows no contrast
 FEWEST_SHORT = 3
 ALIKE = 2.0  # steps of one layer stack have the same number of products, within this factor
+SAME_WEIGHTS = 0.5  # of the short steps' products: two models that take turns share few
 OWN_SHARE = 0.05  # a group has kernels of its own where they hold this share of its time
 SURE = {"duration_contrast": 0.5, "kernel_contrast": 0.35, "step_order": 0.25}
 MIXED = 0.35  # a serving engine's long step may hold decodes too
@@ -28,15 +29,19 @@ MIXED = 0.35  # a serving engine's long step may hold decodes too
 Floats = npt.NDArray[np.float64]
 
 
-def by_contrast(kernels: pd.DataFrame, found: Attribution, count: int, *, serving: bool) -> pd.DataFrame:
-    """Votes for the long and the short steps of a capture, where they fall into two groups.
+def by_contrast(
+    kernels: pd.DataFrame, facts: pd.DataFrame, found: Attribution, steps: Spans, *, serving: bool
+) -> pd.DataFrame:
+    """Votes for the long and the short steps of a capture, where they fall into two groups of one layer stack.
 
     Args:
         kernels: The kernels, with `family`.
-        found: The step of each.
-        count: Number of steps.
+        facts: As `shapes.op_facts` gives them.
+        found: The step of each kernel.
+        steps: The steps.
         serving: Whether a serving engine ran them, which mixes prefill and decode in one step.
     """
+    count = len(steps)
     inside = found.how == "inside"
     matrix = inside & kernels["family"].astype(object).map(
         lambda family: str(family).startswith(MATRIX)
@@ -45,7 +50,7 @@ def by_contrast(kernels: pd.DataFrame, found: Attribution, count: int, *, servin
     time = np.bincount(step, kernels["dur_ns"].to_numpy(dtype=float)[matrix], count).astype(np.float64)
     number = np.bincount(step, minlength=count)
     long, short = _groups(time, number)
-    if not (long.any() and short.any()):
+    if not (long.any() and short.any() and _one_stack(facts, steps, long, short)):
         return no_votes()
     words = ["duration_contrast"]
     if _own_kernels(kernels, np.where(inside, found.step, -1), long, short):
@@ -76,6 +81,20 @@ def _groups(time: Floats, number: Ints) -> tuple[Flags, Flags]:
     if short.sum() < FEWEST_SHORT or not long.any():
         return none, none
     return (long, short) if np.median(time[long]) >= RATIO * np.median(time[short]) else (none, none)
+
+
+def _one_stack(facts: pd.DataFrame, steps: Spans, long: Flags, short: Flags) -> bool:
+    """Whether the long steps multiply by the weights of the short ones too, as far as recorded shapes tell.
+
+    They may have more of their own: the prompt of a model that sees passes through a vision tower first.
+    """
+    known = facts[facts["weight"].notna()]
+    thread, start = (known[name].to_numpy(dtype=np.int64) for name in ("thread", "ts_ns"))
+    at, _ = locate(steps, thread, start)
+    weight = known["weight"].to_numpy(dtype=np.float64)
+    of_long, of_short = (weight[(at >= 0) & group[at]] for group in (long, short))
+    shared = np.isin(of_short, of_long).sum()
+    return not len(of_long) or bool(shared >= SAME_WEIGHTS * len(of_short))
 
 
 def _own_kernels(kernels: pd.DataFrame, step: Ints, long: Flags, short: Flags) -> bool:

@@ -96,7 +96,7 @@ def _fill(
             votes.by_token_rows(facts, steps),
             votes.by_graph_structure(kernels, found, steps, facts),
             votes.by_decisive_kernels(kernels, found),
-            by_contrast(kernels, found, len(steps), serving=is_serving(linked.ops)),
+            by_contrast(kernels, facts, found, steps, serving=is_serving(linked.ops)),
             votes.by_file_name(capture.info.path, marks.rules, steps),
         ]
     )

@@ -25,6 +25,7 @@ SAMPLER = re.compile(r"argmax|multinomial")  # over [rows, words]
 SAMPLED_RANK, LEAST_WORDS = 2, 256
 BATCHED_RANK = 4
 MAX_TEXT = 4096
+_SIDES, _WIDEST = 2, 2**26  # of a weight: two sides below this are one number that a float holds exactly
 
 
 def signature_facts(capture: Capture) -> pd.DataFrame:
@@ -33,12 +34,13 @@ def signature_facts(capture: Capture) -> pd.DataFrame:
     Returns:
         Columns `tokens` (T of packed attention), `query` and `key` (lengths of batched attention),
         `logits` (rows of the language-model head), `column` (n where the first dims are [n, 1]),
-        `vector` (n where they are [n]); null where they say nothing.
+        `vector` (n where they are [n]), `weight` (a number for the sides of a linear op's weight); null where they
+        say nothing.
     """
     ops = capture.signatures["op"].astype(object).tolist()
     texts = capture.signatures["dims"].astype(object).tolist()
     facts = [_facts(str(op), _parse(text)) for op, text in zip(ops, texts, strict=True)]
-    names = ["tokens", "query", "key", "logits", "column", "vector"]
+    names = ["tokens", "query", "key", "logits", "column", "vector", "weight"]
     return pd.DataFrame(facts, columns=names, index=pd.RangeIndex(len(facts)), dtype="float64")
 
 
@@ -76,6 +78,8 @@ def _said(op: str, shapes: list[tuple[int, ...]], first: tuple[int, ...]) -> Ite
         yield "key", first[-1]
     if LINEAR.match(op):
         matrices = [shape for shape in shapes if len(shape) > 1]
+        if len(matrices) > 1 and len(matrices[1]) == _SIDES and max(matrices[1]) < _WIDEST:
+            yield "weight", min(matrices[1]) * _WIDEST + max(matrices[1])
         if len(matrices) > 1 and max(matrices[1]) >= max(VOCABULARY, HEAD_RATIO * min(matrices[1])):
             yield "logits", _product(matrices[0][:-1])
     if SAMPLER.search(op) and len(first) == SAMPLED_RANK and first[1] >= LEAST_WORDS:
