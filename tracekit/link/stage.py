@@ -21,7 +21,7 @@ def link(capture: Capture) -> Linked:
     tree = op_tree(capture.ops)
     kernels = _cpu_rows(tree) if is_cpu_only(capture) else _device_rows(capture, tree)
     kernels["kernel_id"] = np.arange(len(kernels), dtype=np.int64)
-    kernels["rank"] = pd.Series([capture.info.rank] * len(kernels), dtype="Int32")
+    kernels["rank"] = pd.Series(capture.info.rank, index=kernels.index, dtype="Int32")
     linked = LINKED.check(LINKED.conform(kernels))
     return Linked(linked, tree, tuple(_notes(linked, capture)))
 

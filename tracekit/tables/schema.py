@@ -83,14 +83,12 @@ class Table:
         """The frame with every declared column in order and in its declared type; absent ones are null."""
         import pandas as pd  # noqa: PLC0415 - a process that only decodes starts without it
 
-        rows = len(frame)
         data = {}
         for column in self.columns:
             dtype = _PANDAS[column.type]
             if column.name not in frame:
-                data[column.name] = pd.Series(
-                    [pd.NA] * rows if dtype != "float64" else np.nan, dtype=dtype, index=frame.index
-                )
+                missing = np.nan if dtype == "float64" else pd.NA
+                data[column.name] = pd.Series(missing, dtype=dtype, index=frame.index)
             elif str(frame[column.name].dtype) == dtype:
                 data[column.name] = frame[column.name]
             else:

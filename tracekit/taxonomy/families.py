@@ -1,15 +1,18 @@
 """Families of kernels and ops: every distinct name is looked at once."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from tracekit.tables import Kind
-from tracekit.tables.text import coded, mapped
+from tracekit.tables.text import distinct, is_word, numbered
 from tracekit.taxonomy.rules import LONGEST, OTHER, Rule, demangle, first_match, rules
 from tracekit.taxonomy.tiles import read_tile
+
+Ints = npt.NDArray[np.intp]
 
 
 def name_families(kernels: pd.DataFrame, extra: tuple[Path, ...] = ()) -> pd.DataFrame:
@@ -30,50 +33,36 @@ def name_families(kernels: pd.DataFrame, extra: tuple[Path, ...] = ()) -> pd.Dat
     Raises:
         RegistryError: A row of `data/kernels` is malformed.
     """
-    on_cpu = (kernels["kind"] == str(Kind.CPU_OP)).to_numpy(dtype=bool)
-    by_name = _look_up(kernels["name"], rules("family", extra))
-    by_op = _look_up(kernels["op"], rules("op", extra))
-    family = np.where(on_cpu | pd.isna(by_name), by_op, by_name)
-    family[pd.isna(family)] = OTHER
-    hints = rules("hint", extra)
-    told = {
-        "name_dtype": _look_up(kernels["name"], rules("dtype", extra)),
-        "name_tile": _look_up(kernels["name"], rules("tile", extra), _tile_text),
-        "tile_tokens": _look_up(kernels["name"], rules("tile", extra), _tile_tokens),
-        "phase_hint": _look_up(kernels["name"], hints),
-        "phase_hint_weight": _look_up(kernels["name"], hints, _weight),
-    }
-    for column in told.values():
-        column[on_cpu] = None
-    numbers = {"tile_tokens", "phase_hint_weight"}
-    columns = {
-        name: column.astype(float) if name in numbers else coded(column) for name, column in told.items()
-    }
-    return kernels.assign(family=coded(family), **columns)
+    on_cpu = is_word(kernels, "kind", Kind.CPU_OP)
+    texts, number = distinct(kernels["name"])
+    # The last is for rows without a name: it is no word of any rule.
+    names = [demangle(text)[:LONGEST] for text in texts[:-1]]
+    by_own = np.where(on_cpu, len(names), number)
+    tiles = [read_tile(name, rules("tile", extra)) for name in names]
+    hints = [first_match(name, rules("hint", extra)) for name in names]
+    weights = np.array([*(np.nan if hint is None else hint.weight for hint in hints), np.nan])
+    tokens = np.array([*(np.nan if tile is None else tile.tokens for tile in tiles), np.nan])
+    return kernels.assign(
+        family=_families(_words(names, rules("family", extra)), by_own, kernels["op"], rules("op", extra)),
+        name_dtype=numbered(by_own, [*_words(names, rules("dtype", extra)), None]),
+        name_tile=numbered(by_own, [*(None if tile is None else tile.text for tile in tiles), None]),
+        tile_tokens=tokens[by_own],
+        phase_hint=numbered(by_own, [*(None if hint is None else hint.word for hint in hints), None]),
+        phase_hint_weight=weights[by_own],
+    )
 
 
-def _word(name: str, candidates: tuple[Rule, ...]) -> object:
-    rule = first_match(name, candidates)
-    return None if rule is None else rule.word
+def _words(names: Sequence[str], candidates: tuple[Rule, ...]) -> list[str | None]:
+    """What the rules say of each name; None where none matches."""
+    found = (first_match(name, candidates) for name in names)
+    return [None if rule is None else rule.word for rule in found]
 
 
-def _weight(name: str, candidates: tuple[Rule, ...]) -> object:
-    rule = first_match(name, candidates)
-    return None if rule is None else rule.weight
-
-
-def _tile_text(name: str, candidates: tuple[Rule, ...]) -> object:
-    tile = read_tile(name, candidates)
-    return None if tile is None else tile.text
-
-
-def _tile_tokens(name: str, candidates: tuple[Rule, ...]) -> object:
-    tile = read_tile(name, candidates)
-    return None if tile is None else tile.tokens
-
-
-def _look_up(
-    names: pd.Series, candidates: tuple[Rule, ...], read: Callable[[str, tuple[Rule, ...]], object] = _word
-) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
-    """What the rules say of each name; None where none matches. Every distinct name is read once."""
-    return mapped(names, lambda name: read(demangle(name)[:LONGEST], candidates))
+def _families(
+    own: list[str | None], by_own: Ints, ops: pd.Series, candidates: tuple[Rule, ...]
+) -> pd.Categorical:
+    """The family of each kernel: its own name's, else its op's, else `other`."""
+    texts, by_op = distinct(ops)
+    of_ops = [word or OTHER for word in _words([demangle(text)[:LONGEST] for text in texts[:-1]], candidates)]
+    silent = np.array([*(word is None for word in own), True], np.bool_)[by_own]
+    return numbered(np.where(silent, by_op + len(own), by_own), [*own, *of_ops, OTHER])

@@ -1,12 +1,12 @@
 """Whose work a kernel does: the nearest modelled op around its launch, composites standing down for inner ops."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from tracekit.intervals import levels
 from tracekit.tables import Kind
 from tracekit.work.registered import OpKind
 from tracekit.work.signed import Signed
@@ -96,18 +96,18 @@ class _Tree:
     def __init__(self, ops: pd.DataFrame, signed: Signed) -> None:
         self.signature = ops["signature"].to_numpy(dtype=np.int64)
         parent = ops["parent"].to_numpy(dtype=np.int64)
-        levels = list(_levels(ops["depth"].to_numpy(dtype=np.int64)))
+        tiers = levels(ops["depth"].to_numpy(dtype=np.int64))
         kind = signed.kind[self.signature]
         works = np.array([work is not None for work in signed.work], dtype=np.bool_)
         self.has_work = works[self.signature] & (kind >= 0)
         working = (kind >= 0) & (kind != _VIEW)
         bits = np.where(self.has_work & working, np.left_shift(1, np.maximum(kind, 0)), 0)
-        inner = _inner(bits, parent, levels)
+        inner = _inner(bits, parent, tiers)
         self.has_inner_work = inner != 0
         self.stood_down = working & ((inner & _done_by()[kind]) != 0)
-        self.nearest = _nearest(kind >= 0, parent, levels)
-        self.nearest_working = _nearest(working, parent, levels)
-        self.around_latent = _nearest(kind == _LATENT, parent, levels)
+        self.nearest = _nearest(kind >= 0, parent, tiers)
+        self.nearest_working = _nearest(working, parent, tiers)
+        self.around_latent = _nearest(kind == _LATENT, parent, tiers)
 
 
 def _done_by() -> Ints:
@@ -117,25 +117,19 @@ def _done_by() -> Ints:
     )
 
 
-def _levels(depth: Ints) -> Iterator[Ints]:
-    """Rows of each depth, from the roots down."""
-    order = np.argsort(depth, kind="stable")
-    yield from np.split(order, np.flatnonzero(np.diff(depth[order])) + 1)
-
-
-def _inner(bits: Ints, parent: Ints, levels: list[Ints]) -> Ints:
+def _inner(bits: Ints, parent: Ints, tiers: list[Ints]) -> Ints:
     """Bits of everything below each op."""
     inner = np.zeros_like(bits)
-    for rows in reversed(levels):
+    for rows in reversed(tiers):
         below = rows[parent[rows] >= 0]
         np.bitwise_or.at(inner, parent[below], bits[below] | inner[below])
     return inner
 
 
-def _nearest(chosen: Bools, parent: Ints, levels: list[Ints]) -> Ints:
+def _nearest(chosen: Bools, parent: Ints, tiers: list[Ints]) -> Ints:
     """The op itself where it is chosen, else the nearest chosen op above it, else -1."""
     nearest = np.where(chosen, np.arange(len(parent)), -1)
-    for rows in levels:
+    for rows in tiers:
         asking = rows[(nearest[rows] < 0) & (parent[rows] >= 0)]
         nearest[asking] = nearest[parent[asking]]
     return nearest
