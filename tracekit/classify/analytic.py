@@ -5,10 +5,13 @@ latency where grid or duration say so and else unknown. The DRAM share comes fro
 measured it, so true DRAM use is at least that.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
+from tracekit.classify.phrases import Phrases, chosen, joined, number, percent
 from tracekit.classify.signals import Bools, Floats, Signals
-from tracekit.classify.verdict import Positions, Rule, Verdict, number, percent, shares
+from tracekit.classify.verdict import Positions, Rule, Verdict, shares
 from tracekit.tables.text import where
 from tracekit.tables.words import Bottleneck, Kind, Phase
 
@@ -47,14 +50,12 @@ def collectives(s: Signals) -> Verdict:
     where = _family(s, ("comm",))
     small = (s.bus < COMM_LATENCY_SHARE) & (s.bus_bytes < COMM_LATENCY_BYTES)
 
-    def evidence(at: Positions) -> np.ndarray:
-        known = ~np.isnan(s.bus[at])
-        rate = percent(s.bus[at]) + " of the link"
-        text = np.where(known, "a collective by name, " + rate, "a collective by name")
-        return np.asarray(text + "; its time includes waiting for peers", dtype=object)
+    def evidence(at: Positions) -> Phrases:
+        rate = chosen(~np.isnan(s.bus[at]), joined(", ", percent(s.bus[at]), " of the link"))
+        return joined("a collective by name", rate, "; its time includes waiting for peers")
 
     return Verdict(
-        where, Bottleneck.COMMUNICATION, 0.9, evidence, np.where(small, "comm_latency", "").astype(object)
+        where, Bottleneck.COMMUNICATION, 0.9, evidence, lambda at: chosen(small[at], "comm_latency")
     )
 
 
@@ -69,14 +70,10 @@ def above_roof(s: Signals) -> Verdict:
     above = np.fmax(s.of_roof, s.dram) > ABOVE
     attention = _family(s, _ATTENTION_FAMILIES)
 
-    def evidence(at: Positions) -> np.ndarray:
-        window = np.where(attention[at], "a sliding window that no size tells, ", "")
-        cause = (
-            "; above the roof: "
-            + window.astype(object)
-            + "the wrong model or the wrong device (--model, --device)"
-        )
-        return np.asarray(shares(s)(at) + cause, dtype=object)
+    def evidence(at: Positions) -> Phrases:
+        window = chosen(attention[at], "a sliding window that no size tells, ")
+        cause = "the wrong model or the wrong device (--model, --device)"
+        return joined(shares(s)(at), "; above the roof: ", window, cause)
 
     return Verdict(above, s.side, 0.3, evidence, "roof_or_model_wrong")
 
@@ -89,22 +86,19 @@ def high(s: Signals) -> Verdict:
 def tail(s: Signals) -> Verdict:
     """Over 80 % once the last, partly filled wave is taken out; one thread block a SM is assumed."""
     waves = s.ctas / s.sms
-    matrix = (s.peak != "") & (s.peak != "vector")
+    matrix = s.peak.notna() & (s.peak != "vector")
     full = np.where((waves > 1) & (waves < _TAIL_WAVES), waves / np.ceil(waves), 1.0)
     where = (s.best >= LOW) & matrix & (s.best / full >= HIGH) & (full < 1)
 
-    def evidence(at: Positions) -> np.ndarray:
-        return np.asarray(
-            shares(s)(at) + "; " + number(waves[at]) + " waves leave the last one part empty",
-            dtype=object,
-        )
+    def evidence(at: Positions) -> Phrases:
+        return joined(shares(s)(at), "; ", number(waves[at]), " waves leave the last one part empty")
 
     return Verdict(where, s.side, _trust(s, 0.65, 0.5), evidence, "tail")
 
 
 def likely(s: Signals) -> Verdict:
     """At least 60 % of a roof; sure where the other share is less than half of it and the roof was measured."""
-    clear = np.where(s.measured & (s.margin >= CLEAR_MARGIN), 0.8, 0.65)
+    clear = np.where(s.margin >= CLEAR_MARGIN, 0.8, 0.65)
     return Verdict(s.best >= LIKELY, s.side, _trust(s, clear, 0.5), shares(s), _marks(s))
 
 
@@ -129,18 +123,16 @@ def starved(s: Signals) -> Verdict:
     sparse = s.ctas < SPARSE * s.sms
     known = ~np.isnan(s.best)
 
-    def evidence(at: Positions) -> np.ndarray:
-        grid = np.where(few[at], number(s.ctas[at]) + " thread blocks on " + f"{s.sms:.0f} SMs", "")
-        time = np.where(short[at], number(s.dur[at] / 1e3) + " us is near the launch floor", "")
-        join = np.where(few[at] & short[at], ", ", "")
-        return np.asarray(grid + join + time + "; " + shares(s)(at), dtype=object)
+    def evidence(at: Positions) -> Phrases:
+        grid = joined(number(s.ctas[at]), f" thread blocks on {s.sms:.0f} SMs")
+        time = joined(number(s.dur[at] / 1e3), " us is near the launch floor")
+        both = chosen(few[at] & short[at], ", ")
+        return joined(chosen(few[at], grid), both, chosen(short[at], time), "; ", shares(s)(at))
 
-    return Verdict(
-        known & (few | short),
-        Bottleneck.LATENCY,
-        np.select([few & short, short | sparse], [0.8, 0.7], 0.5),
-        evidence,
-    )
+    def confidence(at: Positions) -> Floats:
+        return np.select([few[at] & short[at], short[at] | sparse[at]], [0.8, 0.7], 0.5)
+
+    return Verdict(known & (few | short), Bottleneck.LATENCY, confidence, evidence)
 
 
 def dispatching(s: Signals) -> Verdict:
@@ -167,10 +159,8 @@ def tiny(s: Signals) -> Verdict:
     gpu = (s.dur < TINY_NS) & (s.kind != Kind.CPU_OP)
     where = gpu | (s.dur < 2 * s.floor) | (_short(s) & (s.ctas < s.sms))
 
-    def evidence(at: Positions) -> np.ndarray:
-        return np.asarray(
-            number(s.dur[at] / 1e3) + " us is near the launch floor; work or roof unknown", dtype=object
-        )
+    def evidence(at: Positions) -> Phrases:
+        return joined(number(s.dur[at] / 1e3), " us is near the launch floor; work or roof unknown")
 
     return Verdict(where, Bottleneck.LATENCY, 0.5, evidence, "no_work_model")
 
@@ -217,23 +207,30 @@ def _short(s: Signals) -> Bools:
     return np.asarray(gpu | (s.dur < 2 * s.floor), dtype=bool)
 
 
-def _trust(s: Signals, measured: Floats | float, spec: float) -> Floats:
+def _trust(s: Signals, measured: Floats | float, spec: float) -> Callable[[Positions], Floats]:
     """Confidence by the roof's source; less near the ridge, and where the L2 may have served the bytes."""
-    base = np.where(s.measured, measured, spec)
-    base = np.where(s.margin < RIDGE_BAND, np.minimum(base, 0.5), base)
-    return np.where(_maybe_cached(s), np.minimum(base, 0.65), base)
+
+    def confidence(at: Positions) -> Floats:
+        base = np.where(s.measured[at], measured if isinstance(measured, float) else measured[at], spec)
+        base = np.where(s.margin[at] < RIDGE_BAND, np.minimum(base, 0.5), base)
+        return np.where(_maybe_cached(s, at), np.minimum(base, 0.65), base)
+
+    return confidence
 
 
-def _maybe_cached(s: Signals) -> Bools:
+def _maybe_cached(s: Signals, at: Positions) -> Bools:
     """Small activations just written may still be in the L2; weights and KV cache are read once a step."""
-    reused = s.working_set - s.streamed
-    small = (s.working_set < _L2_POSSIBLE * s.l2) & (reused > 0.5 * s.working_set)
-    return np.asarray(small & ~s.is_compute & ~s.dram_hw, dtype=bool)
+    touched = s.working_set[at]
+    small = (touched < _L2_POSSIBLE * s.l2) & (touched - s.streamed[at] > 0.5 * touched)
+    return np.asarray(small & ~s.is_compute[at] & ~s.dram_hw[at], dtype=bool)
 
 
-def _marks(s: Signals) -> np.ndarray:
-    balanced = (np.fmin(s.compute, s.dram) >= LIKELY) & (np.abs(s.compute - s.dram) <= 0.1)  # noqa: PLR2004 - ten points
-    # Above the roof by less than the models' and data sheets' tolerance: the class stands, and it is said.
-    above = np.fmax(s.of_roof, s.dram) > 1
-    plain = np.where(balanced, "balanced", np.where(above, "above_roof", ""))
-    return np.where(~balanced & _maybe_cached(s), "l2_resident_possible", plain).astype(object)
+def _marks(s: Signals) -> Callable[[Positions], Phrases]:
+    def marks(at: Positions) -> Phrases:
+        compute, dram = s.compute[at], s.dram[at]
+        balanced = (np.fmin(compute, dram) >= LIKELY) & (np.abs(compute - dram) <= 0.1)  # noqa: PLR2004 - ten points
+        # Above the roof by less than the models' and data sheets' tolerance: the class stands, and it is said.
+        above = chosen(np.fmax(s.of_roof[at], dram) > 1, "above_roof")
+        return chosen(balanced, "balanced", chosen(_maybe_cached(s, at), "l2_resident_possible", above))
+
+    return marks

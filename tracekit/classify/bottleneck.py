@@ -1,39 +1,38 @@
 """What limits each kernel: ordered rules, the first that answers decides, and `unknown` is an answer."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 
 from tracekit.classify import analytic, counters
-from tracekit.classify.signals import Floats, Objects, signals
+from tracekit.classify.phrases import Phrases, chosen, joined, named
+from tracekit.classify.signals import NUMBER, signals
 from tracekit.classify.verdict import Positions, Rule, Verdict
 from tracekit.tables.ceilings import Ceilings
-from tracekit.tables.text import coded, words
+from tracekit.tables.text import category, numbered
 from tracekit.tables.words import Bottleneck
 
 RULES: tuple[Rule, ...] = (analytic.copies, analytic.collectives, *counters.RULES, *analytic.RULES)
 
 
-@dataclass(frozen=True, slots=True)
 class _Answers:
-    """The columns that the rules fill, one entry a kernel."""
+    """The columns that the rules fill, one entry a kernel; texts as numbers of those that were given."""
 
-    bottleneck: Objects
-    confidence: Floats
-    evidence: Objects
-    flags: Objects
+    def __init__(self, size: int) -> None:
+        self.bottleneck = np.full(size, NUMBER[Bottleneck.UNKNOWN])
+        self.confidence = np.zeros(size)
+        self.evidence = Phrases(np.zeros(size, np.int64), [""])
+        self.flag = Phrases(np.zeros(size, np.int64), [""])
 
     def take(self, verdict: Verdict, still: Positions) -> Positions:
         """Writes a verdict where it decides one of the kernels `still` open; gives those that stay open."""
         decides = verdict.where[still]
         at = still[decides]
         if len(at):
-            self.bottleneck[at] = _of(verdict.bottleneck, at)
-            self.confidence[at] = _of(verdict.confidence, at)
-            self.evidence[at] = verdict.evidence(at) if callable(verdict.evidence) else verdict.evidence
-            flag = verdict.flag if isinstance(verdict.flag, str) else verdict.flag[at]
-            self.flags[at] = join_flags(self.flags[at], flag)
+            word, sure = verdict.bottleneck, verdict.confidence
+            self.bottleneck[at] = NUMBER[word] if isinstance(word, Bottleneck) else word(at)
+            self.confidence[at] = sure(at) if callable(sure) else sure
+            self.evidence.put(at, verdict.evidence(at) if callable(verdict.evidence) else verdict.evidence)
+            self.flag.put(at, verdict.flag(at) if callable(verdict.flag) else verdict.flag)
         return still[~decides]
 
 
@@ -49,30 +48,22 @@ def classify(kernels: pd.DataFrame, ceilings: Ceilings) -> pd.DataFrame:
 
     Each kernel is decided by the first rule of `RULES` that holds for it; the last one says `unknown`.
     """
-    seen, size = signals(kernels, ceilings), len(kernels)
-    blank = np.full(size, "", dtype=object)
-    answers = _Answers(blank.copy(), np.zeros(size), blank.copy(), words(kernels, "flags").copy())
-    still = np.arange(size, dtype=np.int64)
+    seen, answers = signals(kernels, ceilings), _Answers(len(kernels))
+    still = np.arange(len(kernels), dtype=np.int64)
     for rule in RULES:
         if not len(still):
             break
         still = answers.take(rule(seen), still)
     out = kernels.copy(deep=False)
-    out["bottleneck"] = coded(answers.bottleneck).set_categories([word.value for word in Bottleneck])
+    out["bottleneck"] = pd.Categorical.from_codes(answers.bottleneck, [word.value for word in Bottleneck])
     out["bottleneck_confidence"] = answers.confidence
-    out["bottleneck_evidence"] = coded(answers.evidence)
-    answers.flags[answers.flags == ""] = None
-    out["flags"] = coded(answers.flags)
+    out["bottleneck_evidence"] = numbered(answers.evidence.numbers, answers.evidence.texts)
+    out["flags"] = _flags(category(kernels, "flags"), answers.flag)
     return out
 
 
-def join_flags(old: Objects, new: Objects | str) -> Objects:
+def _flags(old: pd.Categorical, new: Phrases) -> pd.Categorical:
     """Comma-separated flags with one more; empty texts add nothing."""
-    both = (old != "") & (new != "")
-    return np.asarray(old + np.where(both, ",", "").astype(object) + new, dtype=object)
-
-
-def _of(values: Objects | Floats | Bottleneck | float | str, at: Positions) -> Objects | Floats | float | str:
-    if isinstance(values, np.ndarray):
-        return values[at]
-    return values.value if isinstance(values, Bottleneck) else values
+    held = named(old)
+    both = joined(held, chosen(held.said() & new.said(), ","), new)
+    return numbered(both.numbers, [text or None for text in both.texts])

@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tracekit.classify.signals import Bools, Objects, Signals
-from tracekit.classify.verdict import Positions, Rule, Verdict, number
+from tracekit.classify.phrases import Phrases, chosen, joined, number
+from tracekit.classify.signals import NUMBER, Bools, Floats, Signals
+from tracekit.classify.verdict import Positions, Rule, Verdict
 from tracekit.tables.words import Bottleneck
 
 _HIGH, _LOW, _POINTS = 80.0, 60.0, 10.0
@@ -36,9 +37,17 @@ def latency(s: Signals) -> Verdict:
 
 def leaning(s: Signals) -> Verdict:
     """Between 60 and 80 %: the larger unit, sure of it where it leads by ten points."""
-    apart = np.abs(s.sm_pct - s.mem_pct) >= _POINTS
-    flag = np.where(apart, "", "balanced").astype(object)
-    return Verdict(_seen(s), _unit(s), np.where(apart, 0.85, 0.6), _text(s), flag)
+
+    def apart(at: Positions) -> Bools:
+        return np.asarray(np.abs(s.sm_pct[at] - s.mem_pct[at]) >= _POINTS, dtype=bool)
+
+    return Verdict(
+        _seen(s),
+        _unit(s),
+        lambda at: np.where(apart(at), 0.85, 0.6),
+        _text(s),
+        lambda at: chosen(apart(at), "", "balanced"),
+    )
 
 
 RULES: tuple[Rule, ...] = (throughput, small_grid, latency, leaning)
@@ -56,31 +65,31 @@ def _idle(s: Signals) -> Bools:
     return np.asarray(_seen(s) & (_larger(s) < _LOW), dtype=bool)
 
 
-def _unit(s: Signals) -> Objects:
+def _unit(s: Signals) -> Callable[[Positions], Positions]:
     """Compute, or the busiest memory level; L1 and shared memory stand on the SM, so they count as compute."""
-    levels = np.stack([np.nan_to_num(s.level_pct[name], nan=-1.0) for name in ("dram", "l2", "l1")])
-    names = np.array([Bottleneck.DRAM.value, Bottleneck.L2.value, Bottleneck.COMPUTE.value], dtype=object)
-    return np.where(s.sm_pct > s.mem_pct, Bottleneck.COMPUTE.value, names[np.argmax(levels, axis=0)]).astype(
-        object
-    )
+    of_level = np.array([NUMBER[word] for word in (Bottleneck.DRAM, Bottleneck.L2, Bottleneck.COMPUTE)])
+
+    def units(at: Positions) -> Positions:
+        busiest = of_level[np.argmax(_levels(s, at), axis=0)]
+        return np.where(s.sm_pct[at] > s.mem_pct[at], NUMBER[Bottleneck.COMPUTE], busiest)
+
+    return units
 
 
-def _text(s: Signals, more: str = "") -> Callable[[Positions], Objects]:
-    def texts(at: Positions) -> Objects:
-        levels = np.stack([np.nan_to_num(s.level_pct[name], nan=-1.0)[at] for name in ("dram", "l2", "l1")])
-        level = np.array(["DRAM", "L2", "L1"], dtype=object)[np.argmax(levels, axis=0)]
-        level = np.where(levels.max(axis=0) < 0, "level not read", level)
-        text = (
-            "counters: SM "
-            + number(s.sm_pct[at])
-            + " %, memory "
-            + number(s.mem_pct[at])
-            + " % ("
-            + level
-            + ")"
+def _levels(s: Signals, at: Positions) -> Floats:
+    """Use of DRAM, L2 and L1, a row each; -1 where it was not read."""
+    return np.stack([np.nan_to_num(s.level_pct[name][at], nan=-1.0) for name in ("dram", "l2", "l1")])
+
+
+def _text(s: Signals, more: str = "") -> Callable[[Positions], Phrases]:
+    def texts(at: Positions) -> Phrases:
+        levels = _levels(s, at)
+        read = np.where(levels.max(axis=0) < 0, 3, np.argmax(levels, axis=0))
+        memory = joined(
+            number(s.mem_pct[at]), " % (", Phrases(read, ["DRAM", "L2", "L1", "level not read"]), ")"
         )
-        tensor = ~np.isnan(s.tensor_pct[at])
-        pipe = np.where(tensor, ", tensor pipe " + number(s.tensor_pct[at]) + " %", "")
-        return np.asarray(text + pipe + more, dtype=object)
+        tensor = joined(", tensor pipe ", number(s.tensor_pct[at]), " %")
+        pipe = chosen(~np.isnan(s.tensor_pct[at]), tensor)
+        return joined("counters: SM ", number(s.sm_pct[at]), " %, memory ", memory, pipe, more)
 
     return texts

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from tracekit.classify.phrases import joined, number
 from tracekit.classify.signals import Bools, Floats, Objects
-from tracekit.classify.verdict import number
 from tracekit.intervals import Ints, holes
 from tracekit.tables import GAPS, CaptureInfo, GapCause, Kind
 from tracekit.tables.text import matches, words
@@ -155,7 +155,7 @@ def _nullable(frame: pd.DataFrame, name: str) -> Floats:
 
 
 def _us(ns: Floats | Ints) -> Objects:
-    return np.asarray(number(np.asarray(ns, dtype=np.float64) / 1e3) + " us", dtype=object)
+    return joined(number(np.asarray(ns, dtype=np.float64) / 1e3), " us").spelled()
 
 
 def _same(left: pd.DataFrame, right: pd.DataFrame, name: str) -> Bools:

@@ -11,14 +11,17 @@ import pandas as pd
 from tracekit.tables.calls import DEVICE_COPY
 from tracekit.tables.ceilings import Ceilings
 from tracekit.tables.columns import column
-from tracekit.tables.text import mapped, matches, words
+from tracekit.tables.text import category, matches, valued
 from tracekit.tables.words import Bottleneck, Kind
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Objects = npt.NDArray[np.object_]
+Positions = npt.NDArray[np.int64]
 
 _TRIPLE = re.compile(r"\s*\[?\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\]?\s*$")
+NUMBER = {word: number for number, word in enumerate(Bottleneck)}
+"""The position of each class in the enumeration."""
 DEFAULT_CPU_FLOOR_NS = 10_000.0
 """Overhead of a framework op on a CPU where none was measured; 7 to 15 us were seen on server CPUs."""
 
@@ -31,7 +34,7 @@ class Signals:
         kind: Kind of the row.
         family: Kernel family as a text column, null where there is none.
         on_device: A copy that stays on the device, by its name.
-        phase: Phase, empty where there is none.
+        phase: Phase, null where there is none.
         dur: Duration [ns].
         compute: Share of the compute roof reached [1]; of what was published as reachable on this device, where that
             is known and nothing was measured.
@@ -39,10 +42,9 @@ class Signals:
         dram: Share of the DRAM roof reached [1].
         best: The larger of both.
         is_compute: The compute share is the larger.
-        side: The class of the larger share.
         margin: |log2(compute share / DRAM share)|, which is |log2(intensity / ridge)|; inf where one is 0 or unknown.
         intensity: FLOP/byte.
-        peak: Word of the compute roof, empty where there is none.
+        peak: Word of the compute roof, null where there is none.
         measured: The roof of the larger share was measured, not read from a data sheet.
         ctas: Thread blocks of the grid.
         sms: Streaming multiprocessors of the device.
@@ -60,20 +62,19 @@ class Signals:
         waves: Counters' waves per SM.
     """
 
-    kind: Objects
+    kind: pd.Categorical
     family: pd.Series
     on_device: Bools
-    phase: Objects
+    phase: pd.Categorical
     dur: Floats
     compute: Floats
     of_roof: Floats
     dram: Floats
     best: Floats
     is_compute: Bools
-    side: Objects
     margin: Floats
     intensity: Floats
-    peak: Objects
+    peak: pd.Categorical
     measured: Bools
     ctas: Floats
     sms: float
@@ -90,12 +91,16 @@ class Signals:
     tensor_pct: Floats
     waves: Floats
 
+    def side(self, at: Positions) -> Positions:
+        """The class of the larger share of some kernels, as a position in the enumeration."""
+        return np.where(self.is_compute[at], NUMBER[Bottleneck.COMPUTE], NUMBER[Bottleneck.DRAM])
+
 
 def blocks(frame: pd.DataFrame, name: str = "grid") -> Floats:
     """The product of `x,y,z` texts; NaN where there is none or where it is not three numbers."""
     if name not in frame:
         return np.full(len(frame), np.nan)
-    return np.asarray(mapped(frame[name], _blocks), dtype=np.float64)
+    return valued(frame[name], _blocks)
 
 
 def _blocks(text: str) -> float:
@@ -105,21 +110,21 @@ def _blocks(text: str) -> float:
 
 def signals(kernels: pd.DataFrame, ceilings: Ceilings) -> Signals:
     """Reads a kernels table that the roofline stage has passed."""
-    peak = words(kernels, "peak")
+    kind, peak = category(kernels, "kind"), category(kernels, "peak")
     of_roof, dram = column(kernels, "s_compute"), column(kernels, "s_dram")
     compute = of_roof / _reach(peak, ceilings)
     side = np.where(np.isnan(compute), -1.0, compute) > np.where(np.isnan(dram), -1.0, dram)
     known = [word for word, roof in ceilings.peaks.items() if roof.is_measured]
-    cpu = words(kernels, "kind") == Kind.CPU_OP
+    cpu = kind == Kind.CPU_OP
     gpu_floor = np.nan if ceilings.launch_floor_ns is None else ceilings.launch_floor_ns
     floor = np.where(cpu, ceilings.launch_floor_ns or DEFAULT_CPU_FLOOR_NS, gpu_floor)
     streamed = np.nansum(np.stack([column(kernels, "weight_bytes"), column(kernels, "kv_bytes")]), axis=0)
     hw_bytes = column(kernels, "dram_bytes_hw")
     return Signals(
-        kind=words(kernels, "kind"),
+        kind=kind,
         family=kernels["family"] if "family" in kernels else pd.Series(pd.NA, kernels.index, "category"),
         on_device=matches(kernels["name"], DEVICE_COPY),
-        phase=words(kernels, "phase"),
+        phase=category(kernels, "phase"),
         dur=column(kernels, "dur_ns"),
         compute=compute,
         of_roof=of_roof,
@@ -127,11 +132,10 @@ def signals(kernels: pd.DataFrame, ceilings: Ceilings) -> Signals:
         # No operations and unknown bytes say nothing of how busy the device was.
         best=np.where((compute == 0) & np.isnan(dram), np.nan, np.fmax(compute, dram)),
         is_compute=side,
-        side=np.where(side, Bottleneck.COMPUTE.value, Bottleneck.DRAM.value).astype(object),
         margin=_margin(compute, dram),
         intensity=column(kernels, "arithmetic_intensity"),
         peak=peak,
-        measured=np.where(side, np.isin(peak, known), ceilings.dram.is_measured),
+        measured=np.where(side, peak.isin(known), ceilings.dram.is_measured),
         ctas=blocks(kernels),
         sms=float("nan") if ceilings.sm_count is None else float(ceilings.sm_count),
         floor=floor,
@@ -149,7 +153,7 @@ def signals(kernels: pd.DataFrame, ceilings: Ceilings) -> Signals:
     )
 
 
-def _reach(peak: Objects, ceilings: Ceilings) -> Floats:
+def _reach(peak: pd.Categorical, ceilings: Ceilings) -> Floats:
     """Share of the used roof that was published as reachable, by kernel; 1 where it was not or was measured."""
     out = np.ones(len(peak), dtype=np.float64)
     for word, roof in ceilings.peaks.items():

@@ -59,6 +59,13 @@ def _coded(column: pd.Series) -> pd.Series:
     return column if isinstance(column.dtype, pd.CategoricalDtype) else column.astype("category")
 
 
+def category(frame: pd.DataFrame, name: str) -> pd.Categorical:
+    """A text column as a category, which compares to a word by numbers; all null where there is no such column."""
+    if name not in frame:
+        return pd.Categorical.from_codes(np.full(len(frame), -1), pd.Index([], dtype=object))
+    return pd.Categorical(_coded(frame[name]).array)
+
+
 def words(frame: pd.DataFrame, name: str) -> Objects:
     """A text column as objects, empty where null or absent."""
     if name not in frame:
