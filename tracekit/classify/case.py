@@ -11,13 +11,20 @@ from tracekit.intervals import exclusive, union_length
 from tracekit.tables import LLM_PHASES, GapCause, Kind, Phase
 from tracekit.tables.ceilings import Ceilings
 from tracekit.tables.columns import column, lanes
-from tracekit.tables.text import distinct, numbers, words
+from tracekit.tables.text import category, distinct, is_word, numbers, occurring
 
 HOST_BOUND = 0.2
 """A step whose device is idle for the host's sake for more than this share of its window is host-bound."""
 
 _SETUP = "setup"
 """The `phase_evidence` of start-up and of recording graphs."""
+
+_READ = (
+    "kind", "rank", "device", "stream", "step_id", "name", "family", "op", "dtype", "phase", "from_graph", "ts_ns", "dur_ns",
+    "flops", "dram_bytes", "dram_bytes_hw", "weight_bytes", "kv_bytes", "peak", "bound_by", "bound_ns",
+    "bottleneck", "bottleneck_confidence",
+)  # fmt: skip
+"""The columns of the kernels table that findings look at: every selection of rows copies what it is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +55,7 @@ class Case:
     """A capture as the findings look at it.
 
     Attributes:
-        rows: The kernels table with the internal columns `own_ns` (exclusive time), `reach_ns` (time at the
+        rows: What findings read of the kernels table, with the internal columns `own_ns` (exclusive time), `reach_ns` (time at the
             achievable roof, NaN where unknown) and `held` (its step is host-bound).
         steps: STEPS with `idle_host_ns` (host and sync gaps).
         gaps: GAPS.
@@ -71,22 +78,25 @@ class Case:
 
     def phases(self) -> tuple[str, ...]:
         """The LLM phases that have time here, in the order of the enumeration."""
-        present = set(words(self.rows, "phase"))
+        present = occurring(self.rows, "phase")
         return tuple(str(phase) for phase in LLM_PHASES if str(phase) in present)
 
     def stepped(self) -> tuple[str, ...]:
         """Phases whose steps have kernels; `other` (start-up, graph capture, training) is nobody's decode latency."""
-        phases = (phase for phase in dict.fromkeys(words(self.steps, "phase")) if phase != Phase.OTHER)
+        phases = (phase for phase in occurring(self.steps, "phase") if phase != Phase.OTHER)
         return tuple(phase for phase in phases if len(self.steps_of(phase)))
+
+    def is_in(self, phase: str) -> Bools:
+        """Whether each row is of a phase; of none where the phase is empty."""
+        return category(self.rows, "phase").isna() if not phase else is_word(self.rows, "phase", phase)
 
     def of_phase(self, phase: str) -> pd.DataFrame:
         """The rows of a phase."""
-        return self.rows.loc[np.asarray(words(self.rows, "phase") == phase, dtype=bool)]
+        return self.rows.loc[self.is_in(phase)]
 
     def steps_of(self, phase: str) -> pd.DataFrame:
         """The steps of a phase that have kernels."""
-        chosen = (words(self.steps, "phase") == phase) & (column(self.steps, "busy_ns") > 0)
-        return self.steps.loc[np.asarray(chosen, dtype=bool)]
+        return self.steps.loc[is_word(self.steps, "phase", phase) & (column(self.steps, "busy_ns") > 0)]
 
 
 def build_case(
@@ -101,7 +111,8 @@ def build_case(
 
     What an engine did while it started up or recorded graphs is nobody's latency, and is left out.
     """
-    kernels = kernels[words(kernels, "phase_evidence") != _SETUP]
+    read = [name for name in _READ if name in kernels]
+    kernels = kernels.loc[~is_word(kernels, "phase_evidence", _SETUP), read]
     steps = steps.assign(idle_host_ns=_host_idle(steps, gaps))
     window = column(steps, "dur_ns")
     held = steps.loc[(window > 0) & (steps["idle_host_ns"] > HOST_BOUND * window), "step_id"]
@@ -113,24 +124,35 @@ def build_case(
     return Case(rows, steps, gaps, ceilings, faster or {}, unprofiled or {})
 
 
-def own_time(kernels: pd.DataFrame) -> Floats:
-    """Exclusive time [ns]: an overlap on one device is assigned once; an op's self time is its own already."""
-    out = column(kernels, "dur_ns").copy()
-    gpu = np.flatnonzero(words(kernels, "kind") != Kind.CPU_OP)
+def own_time(kernels: pd.DataFrame, chosen: Bools | None = None) -> Floats:
+    """Exclusive time [ns]: an overlap on one device is assigned once; an op's self time is its own already.
+
+    Args:
+        kernels: Rows with ts_ns, dur_ns, and where present kind, rank and device.
+        chosen: Rows that count, all by default; the others have 0.
+    """
+    counts = np.ones(len(kernels), np.bool_) if chosen is None else chosen
+    on_cpu = is_word(kernels, "kind", Kind.CPU_OP)
     starts = kernels["ts_ns"].to_numpy(dtype=np.int64)
-    ends = starts + kernels["dur_ns"].to_numpy(dtype=np.int64)
-    for lane in lanes(kernels.iloc[gpu], "rank", "device"):
-        mine = gpu[lane]
-        out[mine] = exclusive(starts[mine], ends[mine])
+    lengths = kernels["dur_ns"].to_numpy(dtype=np.int64)
+    out = np.where(counts & on_cpu, lengths, 0).astype(np.float64)
+    for mine in lanes(kernels, "rank", "device", among=counts & ~on_cpu):
+        out[mine] = exclusive(starts[mine], starts[mine] + lengths[mine])
     return out
 
 
-def exposed_ns(rows: pd.DataFrame, chosen: Bools) -> float:
-    """Time in which only the chosen rows ran: the union of all less the union of the others [ns]."""
+def exposed_ns(rows: pd.DataFrame, chosen: Bools, among: Bools | None = None) -> float:
+    """Time in which only the chosen rows ran: the union of all less the union of the others [ns].
+
+    Args:
+        rows: Rows with ts_ns, dur_ns, and where present rank and device.
+        chosen: The rows asked for.
+        among: Rows that count, all by default.
+    """
     starts = rows["ts_ns"].to_numpy(dtype=np.int64)
     ends = starts + rows["dur_ns"].to_numpy(dtype=np.int64)
     total = 0
-    for mine in lanes(rows, "rank", "device"):
+    for mine in lanes(rows, "rank", "device", among=among):
         others = mine[~chosen[mine]]
         total += union_length(starts[mine], ends[mine]) - union_length(starts[others], ends[others])
     return float(total)
@@ -148,17 +170,18 @@ def said(phase: object) -> str:
     return _SAID.get(str(phase), str(phase))
 
 
-def top_names(rows: pd.DataFrame, count: int = 3) -> tuple[str, ...]:
-    """Names of the rows, most exclusive time first."""
+def top_names(rows: pd.DataFrame, inside: Bools | slice = slice(None), count: int = 3) -> tuple[str, ...]:
+    """Names of the rows, or of some of them, most exclusive time first."""
     names, back = distinct(rows["name"])
-    sums = np.bincount(back, column(rows, "own_ns"), len(names))
+    back = back[inside]
+    sums = np.bincount(back, column(rows, "own_ns")[inside], len(names))
     seen = np.bincount(back, minlength=len(names)) > 0
     ranked = sorted((-ns, name) for ns, name, here in zip(sums, names, seen, strict=True) if here)
     return tuple(str(name) for _, name in ranked[:count])
 
 
 def _host_idle(steps: pd.DataFrame, gaps: pd.DataFrame) -> Floats:
-    host = gaps[np.isin(words(gaps, "cause"), [GapCause.HOST.value, GapCause.SYNC.value])]
+    host = gaps[is_word(gaps, "cause", GapCause.HOST, GapCause.SYNC)]
     sums = host.groupby("step_id")["dur_ns"].sum()
     return np.asarray(steps["step_id"].map(sums).fillna(0), dtype=np.float64)
 
@@ -173,5 +196,5 @@ def _reach(kernels: pd.DataFrame, ceilings: Ceilings) -> Floats:
     compute = numbers(kernels, "peak", shares)
     dram = ceilings.dram
     memory = dram.achievable / dram.used if dram.used and dram.achievable else 1.0
-    share = np.where(words(kernels, "bound_by") == "compute", compute, memory)
+    share = np.where(is_word(kernels, "bound_by", "compute"), compute, memory)
     return np.asarray(column(kernels, "bound_ns") / share, dtype=np.float64)

@@ -19,7 +19,7 @@ from tracekit.classify.signals import Bools
 from tracekit.tables import LLM_PHASES, GapCause, Kind, Phase
 from tracekit.tables.ceilings import Ceilings
 from tracekit.tables.columns import column
-from tracekit.tables.text import matches, words
+from tracekit.tables.text import in_words, is_word, matches, occurring
 from tracekit.tables.words import Bottleneck
 from tracekit.units import duration, number_of, percent
 
@@ -85,8 +85,8 @@ def host_bound(case: Case) -> Iterator[Finding]:
         window = float(column(steps, "dur_ns").sum())
         if not idle or not window:
             continue
-        rows = case.of_phase(phase)
-        replayed = float(rows["from_graph"].fillna(value=False).mean()) if "from_graph" in rows else 0.0
+        inside = case.is_in(phase)
+        replayed = float(_from_graph(case.rows)[inside].mean()) if inside.any() else 0.0
         bound = int((steps["idle_host_ns"] > HOST_BOUND * column(steps, "dur_ns")).sum())
         over = min(idle, _recorder_ns(case, steps, phase))
         told = f"; {duration(over / len(steps))} of it is the recorder's" if over else ""
@@ -99,9 +99,15 @@ def host_bound(case: Case) -> Iterator[Finding]:
             idle - over,
             _INFLATED if stacks else 0.8,
             f"{duration(idle / len(steps))} a step idle before late launches{told}; {bound} of {number_of(len(steps), 'step')} host-bound; "
-            f"{len(rows) / len(steps):.0f} kernels and copies a step, {percent(replayed)} of them from graphs",
+            f"{inside.sum() / len(steps):.0f} kernels and copies a step, {percent(replayed)} of them from graphs",
             _host_step(phase, replayed) + ("; --tpot or --ttft tells the recorder's part" if stacks else ""),
         )
+
+
+def _from_graph(rows: pd.DataFrame) -> Bools:
+    if "from_graph" not in rows:
+        return np.zeros(len(rows), np.bool_)
+    return rows["from_graph"].fillna(value=False).to_numpy(dtype=np.bool_)
 
 
 def _recorder_ns(case: Case, steps: pd.DataFrame, phase: str) -> float:
@@ -131,7 +137,7 @@ def waits(case: Case) -> Iterator[Finding]:
         steps = case.steps_of(phase)
         idle = _gap_time(case, steps, GapCause.SYNC)
         if idle:
-            count = int(((words(case.gaps, "cause") == GapCause.SYNC) & _in(case.gaps, steps)).sum())
+            count = int((is_word(case.gaps, "cause", GapCause.SYNC) & _in(case.gaps, steps)).sum())
             yield Finding(
                 f"{said(phase)} drains the device by synchronising",
                 phase,
@@ -145,9 +151,8 @@ def waits(case: Case) -> Iterator[Finding]:
 
 def communication(case: Case) -> Iterator[Finding]:
     """Collectives that no other kernel hides, with the part that waits for peers where other ranks are given."""
-    chosen = (words(case.rows, "bottleneck") == Bottleneck.COMMUNICATION) & (
-        words(case.rows, "kind") != Kind.CPU_OP
-    )
+    chosen = is_word(case.rows, "bottleneck", Bottleneck.COMMUNICATION)
+    chosen &= ~is_word(case.rows, "kind", Kind.CPU_OP)
     waits = peer_waits(case.rows).to_numpy(dtype=np.float64)
     for finding, inside in _exposed(case, chosen, "communication", 0.5):
         known = inside & ~np.isnan(waits)
@@ -174,7 +179,7 @@ def communication(case: Case) -> Iterator[Finding]:
 
 def copies(case: Case) -> Iterator[Finding]:
     """Copies over the host or peer link that no kernel hides."""
-    chosen = words(case.rows, "bottleneck") == Bottleneck.COPY
+    chosen = is_word(case.rows, "bottleneck", Bottleneck.COPY)
     pageable = ~matches(case.rows["name"], r"(?i)pinned")
     own = column(case.rows, "own_ns")
     for finding, inside in _exposed(case, chosen, "copies over a link", 0.6):
@@ -184,8 +189,10 @@ def copies(case: Case) -> Iterator[Finding]:
 
 def _exposed(case: Case, chosen: Bools, what: str, confidence: float) -> Iterator[tuple[Finding, Bools]]:
     """A finding without a next step for each phase that has chosen rows, and which rows these are."""
-    for phase in dict.fromkeys(words(case.rows, "phase")):
-        inside = np.asarray(chosen & (words(case.rows, "phase") == phase), dtype=bool)
+    if not chosen.any():
+        return
+    for phase in occurring(case.rows, "phase"):
+        inside = chosen & case.is_in(phase)
         if not inside.any():
             continue
         total = float(column(case.rows, "dur_ns")[inside].sum())
@@ -194,7 +201,7 @@ def _exposed(case: Case, chosen: Bools, what: str, confidence: float) -> Iterato
             Finding(
                 f"{said(phase)}: {duration(open_ns)} of exposed {what}",
                 str(phase),
-                top_names(case.rows[inside]),
+                top_names(case.rows, inside),
                 open_ns,
                 confidence,
                 f"{duration(total)} in all, {percent(open_ns / total) if total else '-'} of it with nothing else running",
@@ -206,26 +213,27 @@ def _exposed(case: Case, chosen: Bools, what: str, confidence: float) -> Iterato
 
 def _alone(case: Case, chosen: Bools, inside: Bools) -> float:
     """Exposed time of the rows `inside`: other work hides it, of whatever phase."""
-    keep = ~chosen | inside
-    return exposed_ns(case.rows[keep], inside[keep])
+    return exposed_ns(case.rows, inside, among=~chosen | inside)
 
 
 def below_roof(case: Case) -> Iterator[Finding]:
     """Kernels far from their achievable roof, by phase and family; the class that loses most gives the next step."""
-    next_steps = _CPU_NEXT_STEP if (words(case.rows, "kind") == Kind.CPU_OP).all() else _NEXT_STEP
+    next_steps = _CPU_NEXT_STEP if is_word(case.rows, "kind", Kind.CPU_OP).all() else _NEXT_STEP
     over = np.maximum(0.0, column(case.rows, "own_ns") - column(case.rows, "reach_ns"))
-    rows = case.rows.assign(
+    rows = case.rows[["name", "own_ns", "bottleneck_confidence"]].assign(
         lost=np.where(case.rows["held"].to_numpy(dtype=bool), 0.0, over),
-        _phase=words(case.rows, "phase"),
-        _family=words(case.rows, "family"),
-        _class=words(case.rows, "bottleneck"),
+        _phase=in_words(case.rows, "phase"),
+        _family=in_words(case.rows, "family"),
+        _class=in_words(case.rows, "bottleneck"),
     )
-    rows = rows[rows["reach_ns"].notna() & rows["_class"].isin(list(next_steps))]
-    for (phase, family), group in rows.groupby(["_phase", "_family"], sort=True):
+    rows = rows[case.rows["reach_ns"].notna() & is_word(case.rows, "bottleneck", *next_steps)]
+    for (phase, family), group in rows.groupby(["_phase", "_family"], sort=True, observed=True):
         lost, own = float(group["lost"].sum()), float(group["own_ns"].sum())
         if not lost:
             continue
-        by_class = group.groupby("_class")["lost"].sum().sort_values(ascending=False, kind="stable")
+        by_class = (
+            group.groupby("_class", observed=True)["lost"].sum().sort_values(ascending=False, kind="stable")
+        )
         confidence = float(np.average(column(group, "bottleneck_confidence"), weights=group["lost"]))
         yield Finding(
             f"{said(phase)}: {family} kernels lose {duration(lost)} to their roof",
@@ -249,9 +257,10 @@ def missing(case: Case) -> Iterator[Finding]:
             "No ceiling is known", "", (), 0.0, 1.0, "rates are shown, but no share of a roof",
             "give --device NAME, --peak bf16=... with --dram ..., or run `tracekit calibrate` on the device",
         )  # fmt: skip
-    blind = case.rows["flops"].isna() & case.rows["dram_bytes"].isna() & ~_needs_no_work(case.rows)
-    for phase in dict.fromkeys(words(case.rows, "phase")):
-        inside = words(case.rows, "phase") == phase
+    blind = np.isnan(column(case.rows, "flops")) & np.isnan(column(case.rows, "dram_bytes"))
+    blind &= ~_needs_no_work(case.rows)
+    for phase in occurring(case.rows, "phase"):
+        inside = case.is_in(phase)
         own, lost = (
             float(case.rows.loc[inside, "own_ns"].sum()),
             float(case.rows.loc[inside & blind, "own_ns"].sum()),
@@ -260,7 +269,7 @@ def missing(case: Case) -> Iterator[Finding]:
             yield Finding(
                 f"Work is unknown for {percent(lost / own)} of {said(phase)}",
                 str(phase),
-                top_names(case.rows[inside & blind]),
+                top_names(case.rows, inside & blind),
                 0.0,
                 1.0,
                 f"{duration(lost)} of {duration(own)} have neither FLOPs nor bytes",
@@ -269,12 +278,11 @@ def missing(case: Case) -> Iterator[Finding]:
 
 
 def _needs_no_work(rows: pd.DataFrame) -> Bools:
-    transfers = [Bottleneck.COMMUNICATION.value, Bottleneck.COPY.value]
-    return np.asarray(np.isin(words(rows, "bottleneck"), transfers), dtype=bool)
+    return is_word(rows, "bottleneck", Bottleneck.COMMUNICATION, Bottleneck.COPY)
 
 
 def _gap_time(case: Case, steps: pd.DataFrame, cause: GapCause) -> float:
-    chosen = (words(case.gaps, "cause") == cause) & _in(case.gaps, steps)
+    chosen = is_word(case.gaps, "cause", cause) & _in(case.gaps, steps)
     return float(column(case.gaps, "dur_ns")[chosen].sum())
 
 

@@ -13,7 +13,7 @@ from tracekit.classify.signals import Bools, Floats
 from tracekit.tables import Kind, Phase
 from tracekit.tables.columns import column
 from tracekit.tables.stored import weight_item
-from tracekit.tables.text import mapped, matches, numbers, where, words
+from tracekit.tables.text import is_word, matches, numbers, valued, where
 from tracekit.tables.words import Bottleneck
 from tracekit.units import digits, duration, number_of, percent, si
 
@@ -51,7 +51,7 @@ def _fewer_bytes(case: Case, name: str, what: str, four_bits: float, next_step: 
     rate, rows = case.ceilings.dram.achievable, _decode(case)
     if rate is None or rows.empty:
         return
-    chosen = (column(rows, name) > 0) & np.isin(words(rows, "bottleneck"), _MEMORY_BOUND)
+    chosen = (column(rows, name) > 0) & is_word(rows, "bottleneck", *_MEMORY_BOUND)
     rows = rows[chosen]
     if rows.empty:
         return
@@ -83,9 +83,8 @@ def _fewer_bytes(case: Case, name: str, what: str, four_bits: float, next_step: 
 
 def _width(rows: pd.DataFrame) -> Floats:
     """Bytes of one stored element: by the kernel's name, else of its dtype, else two."""
-    by_name = np.asarray(mapped(rows["name"], weight_item), dtype=np.float64)
-    by_dtype = np.array([_WIDTHS.get(str(word), 2.0) for word in words(rows, "dtype")])
-    return np.where(np.isnan(by_name), by_dtype, by_name)
+    by_name, by_dtype = valued(rows["name"], weight_item), numbers(rows, "dtype", _WIDTHS)
+    return np.where(np.isnan(by_name), np.nan_to_num(by_dtype, nan=2.0), by_name)
 
 
 def _saved(rows: pd.DataFrame, fewer: Floats, rate: float) -> float:
@@ -102,7 +101,7 @@ def larger_batch(case: Case) -> Iterator[Finding]:
     if rate is None or rows.empty or not (tokens > 0).any():
         return
     weights = column(rows, "weight_bytes")
-    bound = (weights > 0) & (words(rows, "bottleneck") == Bottleneck.DRAM)
+    bound = (weights > 0) & is_word(rows, "bottleneck", Bottleneck.DRAM)
     rows = rows[bound & ~rows["held"].to_numpy(dtype=bool)]
     batch = float(np.nanmedian(tokens[tokens > 0]))
     ridge = _ridge_tokens(case, rows, batch)
@@ -139,10 +138,11 @@ def _ridge_tokens(case: Case, rows: pd.DataFrame, batch: float) -> float | None:
 def fused_attention(case: Case) -> Iterator[Finding]:
     """A softmax between two batched products: attention whose scores go through DRAM."""
     for phase in case.phases():
-        rows = case.of_phase(phase).sort_values("ts_ns", kind="stable")
-        product = np.isin(words(rows, "op"), _PRODUCTS)
-        named = matches(rows["family"], "^softmax")
-        softmax = named | np.isin(words(rows, "op"), ["aten::softmax", "aten::_softmax"])
+        rows = case.of_phase(phase)
+        if not _is_softmax(rows).any():
+            continue
+        rows = rows.sort_values("ts_ns", kind="stable")
+        product, softmax = is_word(rows, "op", *_PRODUCTS), _is_softmax(rows)
         between = _lately(product) & _lately(product[::-1])[::-1]
         chain = between & ~product & (_lately(softmax) | _lately(softmax[::-1])[::-1])
         unfused = softmax & chain
@@ -153,7 +153,7 @@ def fused_attention(case: Case) -> Iterator[Finding]:
         yield Finding(
             f"{phase}: attention is unfused",
             phase,
-            top_names(rows[chain]),
+            top_names(rows, chain),
             lost,
             0.7,
             f"{number_of(int(unfused.sum()), 'softmax kernel')} between batched products; with their neighbours "
@@ -162,15 +162,18 @@ def fused_attention(case: Case) -> Iterator[Finding]:
         )
 
 
+def _is_softmax(rows: pd.DataFrame) -> Bools:
+    return matches(rows["family"], "^softmax") | is_word(rows, "op", "aten::softmax", "aten::_softmax")
+
+
 def fusion(case: Case) -> Iterator[Finding]:
     """Runs of element-wise and normalisation kernels, each of which reads what the one before has written.
 
     A fused run still takes as long as its longest kernel; the rest is what could go.
     """
-    rows = case.rows.sort_values(["ts_ns"], kind="stable")
-    rows = rows[words(rows, "kind") == Kind.KERNEL]
+    kernel = is_word(case.rows, "kind", Kind.KERNEL)
     for phase in case.phases():
-        mine = rows[words(rows, "phase") == phase]
+        mine = case.rows[kernel & case.is_in(phase)].sort_values("ts_ns", kind="stable")
         light = where(mine["family"], lambda family: family.startswith(_LIGHT))
         if not light.any():
             continue
@@ -184,7 +187,7 @@ def fusion(case: Case) -> Iterator[Finding]:
         yield Finding(
             f"{phase}: {int(inside.sum())} element-wise kernels stand in runs that could be fused",
             phase,
-            top_names(mine[inside]) if inside.any() else (),
+            top_names(mine, inside) if inside.any() else (),
             lost,
             0.5,
             f"{number_of(int((size > 1).sum()), 'run')} of {digits(float(size[size > 1].mean() if (size > 1).any() else 0))} kernels take "
@@ -210,7 +213,7 @@ def faster_memory(case: Case) -> Iterator[Finding]:
     if own is None or not faster or rows.empty:
         return
     known = ~np.isnan(np.fmax(column(rows, "dram_bytes"), column(rows, "dram_bytes_hw")))
-    bound = known & (words(rows, "bottleneck") == Bottleneck.DRAM) & ~rows["held"].to_numpy(dtype=bool)
+    bound = known & is_word(rows, "bottleneck", Bottleneck.DRAM) & ~rows["held"].to_numpy(dtype=bool)
     if not bound.any():
         return
     spent = float(column(rows, "own_ns")[bound].sum())
@@ -220,7 +223,7 @@ def faster_memory(case: Case) -> Iterator[Finding]:
     yield Finding(
         f"decode: the memory of {name} would save {duration(won / steps)} a step",
         Phase.DECODE.value,
-        top_names(rows[bound]),
+        top_names(rows, bound),
         won,
         0.4,
         f"{duration(spent / steps)} a step is DRAM-bound at {si(own, 'B/s')}; {name} has {si(rate, 'B/s')}",

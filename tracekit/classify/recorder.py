@@ -8,7 +8,7 @@ import pandas as pd
 
 from tracekit.tables import GapCause
 from tracekit.tables.columns import column, lanes
-from tracekit.tables.text import words
+from tracekit.tables.text import is_word
 
 HOST_CAUSES = (GapCause.HOST.value, GapCause.SYNC.value)
 """Causes of idle time that the host's speed decides."""
@@ -55,7 +55,7 @@ def recorder(steps: pd.DataFrame, gaps: pd.DataFrame, unprofiled_ns: float) -> R
         return None
     step = _step_ns(steps)
     inside = gaps["step_id"].isin(steps["step_id"]).to_numpy(dtype=bool)
-    host = inside & np.isin(words(gaps, "cause"), HOST_CAUSES)
+    host = inside & is_word(gaps, "cause", *HOST_CAUSES)
     idle = float(column(gaps, "dur_ns")[host].sum()) / len(steps)
     return Recorder(step, unprofiled_ns, max(0.0, step - unprofiled_ns), idle)
 

@@ -33,8 +33,8 @@ def accounted(kernels: pd.DataFrame, ceilings: Ceilings) -> pd.DataFrame:
     flops, moved, measured = (column(kernels, name) for name in ("flops", "dram_bytes", "dram_bytes_hw"))
     known = ~np.isnan(flops) & ~np.isnan(moved)
     out = kernels.copy(deep=False)
-    out["own_ns"] = _own(kernels, np.ones(len(kernels), dtype=bool))
-    out["known_ns"] = _own(kernels, known)
+    out["own_ns"] = own_time(kernels).astype(np.int64)
+    out["known_ns"] = own_time(kernels, known).astype(np.int64)
     out["known_dur_ns"] = np.where(known, column(kernels, "dur_ns"), 0.0)
     out["known_flops"] = np.where(known, flops, np.nan)
     out["known_bytes"] = np.where(known, moved, np.nan)
@@ -45,13 +45,6 @@ def accounted(kernels: pd.DataFrame, ceilings: Ceilings) -> pd.DataFrame:
         least = compute_ns(kernels, ceilings.of_kind(kind))
         out[f"compute_{kind}_ns"] = np.where(known, least, np.nan)
     return out
-
-
-def _own(kernels: pd.DataFrame, chosen: np.ndarray) -> np.ndarray:
-    """Exclusive time of the chosen rows [ns], 0 for the others; devices of one rank are apart from each other."""
-    own = np.zeros(len(kernels), np.int64)
-    own[chosen] = own_time(kernels.loc[chosen, ["kind", "rank", "device", "ts_ns", "dur_ns"]])
-    return own
 
 
 def ratio(over: float, under: float) -> float | None:

@@ -14,11 +14,23 @@ def column(frame: pd.DataFrame, name: str) -> Floats:
     return np.asarray(frame[name].to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
 
 
-def lanes(frame: pd.DataFrame, *names: str) -> list[npt.NDArray[np.intp]]:
-    """Positions of the rows of each combination of some numeric columns' values, null being one."""
-    key = np.zeros(len(frame), np.int64)
+def lanes(
+    frame: pd.DataFrame, *names: str, among: npt.NDArray[np.bool_] | None = None
+) -> list[npt.NDArray[np.intp]]:
+    """Positions of the rows of each combination of some numeric columns' values, null being one.
+
+    Args:
+        frame: The rows.
+        names: Columns; one that is not there is null.
+        among: Rows to look at; all of them by default.
+    """
+    rows = np.arange(len(frame)) if among is None else np.flatnonzero(among)
+    key = np.zeros(len(rows), np.int64)
     for name in names:
-        codes, values = pd.factorize(column(frame, name))
+        codes, values = pd.factorize(column(frame, name)[rows])
         key = key * (len(values) + 1) + codes + 1
+    # Most captures are of one rank and device.
+    if len(rows) and (key == key[0]).all():
+        return [rows]
     codes, combinations = pd.factorize(key)
-    return [np.flatnonzero(codes == number) for number in range(len(combinations))]
+    return [rows[codes == number] for number in range(len(combinations))]

@@ -22,10 +22,8 @@ def matches(column: pd.Series, pattern: str | re.Pattern[str]) -> Bools:
 
 def where(column: pd.Series, holds: Callable[[str], bool]) -> Bools:
     """Whether a condition holds of each text of a text column; false where there is no text."""
-    column = _coded(column)
-    hit = np.array([holds(text) for text in column.cat.categories], np.bool_)
-    codes = column.cat.codes.to_numpy()
-    return hit[codes] & (codes >= 0) if len(hit) else np.zeros(len(codes), np.bool_)
+    words = _coded(column)
+    return np.array([*map(holds, words.categories), False], np.bool_)[words.codes]
 
 
 def is_word(frame: pd.DataFrame, name: str, *wanted: str) -> Bools:
@@ -35,51 +33,51 @@ def is_word(frame: pd.DataFrame, name: str, *wanted: str) -> Bools:
     return where(frame[name], set(wanted).__contains__)
 
 
-def mapped(column: pd.Series, change: Callable[[str], Any]) -> npt.NDArray[np.object_]:
+def mapped(column: pd.Series, change: Callable[[str], Any]) -> Objects:
     """What `change` makes of each text of a text column; None where there is no text."""
-    column = _coded(column)
-    values = np.array([change(text) for text in column.cat.categories] + [None], dtype=object)
-    return values[column.cat.codes.to_numpy()]
+    words = _coded(column)
+    return np.array([*map(change, words.categories), None], dtype=object)[words.codes]
 
 
-def valued(column: pd.Series, change: Callable[[str], float | None]) -> Floats:
+def valued(column: pd.Series | pd.Categorical, change: Callable[[str], float | None]) -> Floats:
     """The number that `change` makes of each text of a text column; NaN where it makes none, or there is no text."""
-    column = _coded(column)
-    values = np.array([change(text) for text in column.cat.categories] + [None], dtype=np.float64)
-    return values[column.cat.codes.to_numpy()]
+    words = _coded(column)
+    return np.array([*map(change, words.categories), None], dtype=np.float64)[words.codes]
 
 
-def renamed(column: pd.Series, change: Callable[[str], str | None]) -> pd.Categorical:
-    """What `change` makes of each text of a text column, as `coded` gives it; null where it makes none."""
-    column = _coded(column)
-    return numbered(column.cat.codes.to_numpy(), [change(text) for text in column.cat.categories])
-
-
-def _coded(column: pd.Series) -> pd.Series:
-    return column if isinstance(column.dtype, pd.CategoricalDtype) else column.astype("category")
+def _coded(column: pd.Series | pd.Categorical) -> pd.Categorical:
+    values = column.array if isinstance(column, pd.Series) else column
+    return values if isinstance(values, pd.Categorical) else pd.Categorical(values)
 
 
 def category(frame: pd.DataFrame, name: str) -> pd.Categorical:
     """A text column as a category, which compares to a word by numbers; all null where there is no such column."""
     if name not in frame:
         return pd.Categorical.from_codes(np.full(len(frame), -1), pd.Index([], dtype=object))
-    return pd.Categorical(_coded(frame[name]).array)
+    return _coded(frame[name])
+
+
+def occurring(frame: pd.DataFrame, name: str) -> list[str]:
+    """The words that a text column holds, in the order of their first rows; empty for null, or where it is absent."""
+    words = category(frame, name)
+    return ["" if code < 0 else str(words.categories[code]) for code in pd.unique(words.codes)]
+
+
+def in_words(frame: pd.DataFrame, name: str) -> pd.Categorical:
+    """A text column as a category of the words that it holds, in order; empty where null or absent."""
+    found, number = distinct(category(frame, name))
+    return numbered(number, found)
 
 
 def words(frame: pd.DataFrame, name: str) -> Objects:
     """A text column as objects, empty where null or absent."""
-    if name not in frame:
-        return np.full(len(frame), "", dtype=object)
-    column = _coded(frame[name])
-    texts = np.array([*column.cat.categories, ""], dtype=object)
-    return texts[column.cat.codes.to_numpy()]
+    column = category(frame, name)
+    return np.array([*column.categories, ""], dtype=object)[column.codes]
 
 
 def numbers(frame: pd.DataFrame, name: str, values: Mapping[str, float]) -> Floats:
     """The number that each word of a text column stands for; NaN where it stands for none, or there is no such column."""
-    if name not in frame:
-        return np.full(len(frame), np.nan)
-    return valued(frame[name], values.get)
+    return valued(category(frame, name), values.get)
 
 
 def flagged(column: pd.Series, flags: Iterable[str]) -> Bools:
@@ -107,14 +105,6 @@ def numbered(numbers: Numbers, texts: Sequence[str | None] | Objects) -> pd.Cate
     return pd.Categorical.from_codes(codes[numbers], pd.Index(found, dtype=object))
 
 
-def codes_of(column: pd.Series, texts: Iterable[str]) -> npt.NDArray[np.intp]:
-    """The number of each text of a text column among some texts; -1 where it is none of them or null."""
-    place = {text: number for number, text in enumerate(texts)}
-    column = _coded(column)
-    numbers = np.array([*(place.get(text, -1) for text in column.cat.categories), -1], np.intp)
-    return numbers[column.cat.codes.to_numpy()]
-
-
 def with_flag(flags: pd.Series, rows: Bools, flag: str) -> pd.Categorical:
     """Comma-separated flags with one more at some rows."""
     found, old = distinct(flags)
@@ -122,9 +112,9 @@ def with_flag(flags: pd.Series, rows: Bools, flag: str) -> pd.Categorical:
     return numbered(np.where(rows, old + len(found), old), [text or None for text in (*found, *longer)])
 
 
-def distinct(column: pd.Series, none: str = "") -> tuple[list[str], npt.NDArray[np.intp]]:
+def distinct(column: pd.Series | pd.Categorical, none: str = "") -> tuple[list[str], npt.NDArray[np.intp]]:
     """The distinct texts of a text column, `none` for null last, and which of them each text is."""
-    column = _coded(column)
-    codes = column.cat.codes.to_numpy(dtype=np.intp)
-    found = [*column.cat.categories, none]
+    words = _coded(column)
+    codes = words.codes.astype(np.intp)
+    found = [*words.categories, none]
     return found, np.where(codes < 0, len(found) - 1, codes)
