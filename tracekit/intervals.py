@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 
-def in_order(first: Ints, *then: Ints) -> Ints:
+def in_order(first: Ints | Floats, *then: Ints | Floats) -> Ints:
     """Positions by a key, then by others: those are looked at only where the first is equal, which most often is rare."""
     order = np.argsort(first, kind="stable")
     if len(order):

@@ -5,7 +5,7 @@ from tracekit.classify.case import Finding, own_time
 from tracekit.classify.collectives import peer_waits
 from tracekit.classify.findings import find_findings
 from tracekit.classify.gaps import find_gaps
-from tracekit.classify.launches import launch_delays, queue_depth
+from tracekit.classify.launches import first_kernels, launch_delays, queue_depth
 from tracekit.classify.recorder import Recorder, recorder
 from tracekit.classify.waterfall import waterfall
 
@@ -15,6 +15,7 @@ __all__ = [
     "classify",
     "find_findings",
     "find_gaps",
+    "first_kernels",
     "launch_delays",
     "own_time",
     "peer_waits",

@@ -3,10 +3,13 @@
 import numpy as np
 import pandas as pd
 
+from tracekit.classify.signals import Bools
+from tracekit.intervals import Ints, in_order
 from tracekit.tables import Kind
 from tracekit.tables.columns import column
-from tracekit.tables.text import words
+from tracekit.tables.text import in_words, is_word
 
+_READ = ("phase", "ts_ns", "launch_ts_ns", "launch_end_ns")
 QUEUED_NS = 10_000
 """A kernel that waited this long after its launch stood in a queue; less is the launch's own way to the device."""
 
@@ -21,20 +24,11 @@ def launch_delays(kernels: pd.DataFrame) -> pd.DataFrame:
         One row a phase: `phase`, `n` launches, `median_ns`, `p95_ns`, `queued` (share of launches that waited in a
         queue; near 0 the host is behind the device), and `call_ns` (median length of the launch call).
     """
-    rows = pd.DataFrame(
-        {
-            "phase": words(kernels, "phase"),
-            "correlation": column(kernels, "correlation"),
-            "ts": column(kernels, "ts_ns"),
-            "launch": column(kernels, "launch_ts_ns"),
-            "done": column(kernels, "launch_end_ns"),
-        }
-    )[words(kernels, "kind") != Kind.CPU_OP]
-    rows = rows[rows["launch"].notna()].sort_values("ts", kind="stable")
-    first = rows[~rows.duplicated(["correlation", "launch"])]
-    delay = np.maximum(0.0, first["ts"] - first["done"].fillna(first["launch"]))
-    first = first.assign(delay=delay, call=first["done"] - first["launch"])
-    out: pd.DataFrame = first.groupby("phase", sort=True).agg(
+    first = kernels[[name for name in _READ if name in kernels]].iloc[first_kernels(kernels, "correlation")]
+    start, launch, done = (column(first, name) for name in ("ts_ns", "launch_ts_ns", "launch_end_ns"))
+    delay = np.maximum(0.0, start - np.where(np.isnan(done), launch, done))
+    rows = pd.DataFrame({"phase": in_words(first, "phase"), "delay": delay, "call": done - launch})
+    out: pd.DataFrame = rows.groupby("phase", sort=True, observed=True).agg(
         n=("delay", "size"),
         median_ns=("delay", "median"),
         p95_ns=("delay", lambda values: values.quantile(0.95)),
@@ -50,13 +44,32 @@ def queue_depth(kernels: pd.DataFrame) -> pd.DataFrame:
     Returns:
         One row a change: `ts_ns` and `depth` from then on; the last depth is 0.
     """
-    rows = kernels[
-        (words(kernels, "kind") != Kind.CPU_OP) & kernels["launch_ts_ns"].notna().to_numpy(dtype=bool)
-    ]
+    rows = kernels.iloc[np.flatnonzero(_launched(kernels))]
     issued = rows["launch_ts_ns"].to_numpy(dtype=np.int64)
     started = np.maximum(rows["ts_ns"].to_numpy(dtype=np.int64), issued)
     times = np.concatenate([issued, started])
     order = np.argsort(times, kind="stable")
-    change = np.concatenate([np.ones(len(issued), np.int64), -np.ones(len(started), np.int64)])[order]
-    frame = pd.DataFrame({"ts_ns": times[order], "depth": np.cumsum(change)})
-    return frame[~frame.duplicated("ts_ns", keep="last")].reset_index(drop=True)
+    change = np.repeat([1, -1], len(rows))[order]
+    times, depth = times[order], np.cumsum(change)
+    last = np.append(np.diff(times) != 0, np.True_)[: len(times)]
+    return pd.DataFrame({"ts_ns": times[last], "depth": depth[last]})
+
+
+def first_kernels(kernels: pd.DataFrame, *names: str) -> Ints:
+    """Positions of the first kernel of each launch, in order of start.
+
+    Args:
+        kernels: Rows with kind, ts_ns and launch_ts_ns.
+        names: Numeric columns that tell apart launches of one time.
+    """
+    rows = np.flatnonzero(_launched(kernels))
+    rows = rows[np.argsort(kernels["ts_ns"].to_numpy(dtype=np.int64)[rows], kind="stable")]
+    keys = [np.nan_to_num(column(kernels, name)[rows], nan=-1.0) for name in ("launch_ts_ns", *names)]
+    order = in_order(*keys)
+    new = np.any([np.diff(key[order], prepend=np.nan) != 0 for key in keys], axis=0)
+    return rows[np.sort(order[new])]
+
+
+def _launched(kernels: pd.DataFrame) -> Bools:
+    """Device work with a launch record."""
+    return ~is_word(kernels, "kind", Kind.CPU_OP) & kernels["launch_ts_ns"].notna().to_numpy(dtype=bool)

@@ -12,6 +12,7 @@ from tracekit.counters.derive import MEASURED, ORDER, derive
 from tracekit.counters.match import LEVELS, SAID, Level, Matched, match
 from tracekit.counters.totals import totals_note
 from tracekit.tables import Counters, HwStatus, Kind, QualityNote
+from tracekit.tables.text import is_word
 
 Floats = npt.NDArray[np.float64]
 
@@ -45,7 +46,9 @@ class Joined:
 
 def without_counters(kernels: pd.DataFrame, status: HwStatus = HwStatus.NOT_COLLECTED) -> pd.DataFrame:
     """The kernels as they are where nothing was measured, and said so."""
-    words = pd.Categorical([str(status)] * len(kernels), [str(word) for word in HwStatus])
+    words = pd.Categorical.from_codes(
+        np.full(len(kernels), list(HwStatus).index(status)), [str(word) for word in HwStatus]
+    )
     return kernels.assign(flops_hw=np.nan, dram_bytes_hw=np.nan, hw_status=words)
 
 
@@ -72,7 +75,7 @@ def join_counters(
         The kernels with `flops_hw` [FLOP], `dram_bytes_hw` [byte], `hw_status`, and the internal columns of EXTRA and
         `hw_level`; and notes on how they were joined, and what was not.
     """
-    rows = np.flatnonzero((kernels["kind"] == str(Kind.KERNEL)).to_numpy(dtype=bool))
+    rows = np.flatnonzero(is_word(kernels, "kind", Kind.KERNEL))
     if not counters or not len(rows):
         return Joined(without_counters(kernels, otherwise), tuple(totals_note(one) for one in counters))
     out = without_counters(kernels)

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tracekit.classify import launch_delays, queue_depth
+from tracekit.classify import first_kernels, launch_delays, queue_depth
 from tracekit.report.contract import LaunchRow
-from tracekit.tables import Kind
+from tracekit.tables.text import is_word, occurring
 
 
 def launch_rows(kernels: pd.DataFrame) -> Mapping[str, LaunchRow]:
@@ -42,12 +42,9 @@ def queues(kernels: pd.DataFrame) -> Iterator[tuple[Any, pd.DataFrame]]:
 
 def _launched(kernels: pd.DataFrame) -> Iterator[tuple[Any, pd.DataFrame]]:
     """The first kernel of each launch, by rank: a replay is one launch, and waits until its first kernel starts."""
-    on_device = (kernels["kind"] != Kind.CPU_OP).to_numpy(dtype=bool)
-    launched = kernels[on_device & kernels["launch_ts_ns"].notna().to_numpy(dtype=bool)]
-    launched = launched.sort_values("ts_ns", kind="stable").drop_duplicates(
-        ["rank", "correlation", "launch_ts_ns"]
-    )
-    yield from launched.groupby("rank", dropna=False, sort=False)
+    rows = kernels[["rank", "kind", "phase", "ts_ns", "launch_ts_ns"]]
+    first = rows.iloc[first_kernels(kernels, "correlation", "rank")]
+    yield from first.groupby("rank", dropna=False, sort=False)
 
 
 def _deepest(kernels: pd.DataFrame) -> dict[str, int]:
@@ -58,7 +55,8 @@ def _deepest(kernels: pd.DataFrame) -> dict[str, int]:
         at = np.searchsorted(
             depth["ts_ns"].to_numpy(), rows["launch_ts_ns"].to_numpy(dtype=np.int64), side="right"
         )
-        waiting = pd.Series(depth["depth"].to_numpy()[at - 1])
-        for phase, most in waiting.groupby(rows["phase"].astype(object).to_numpy()).max().items():
-            out[str(phase)] = max(out.get(str(phase), 0), int(most))
+        waiting = depth["depth"].to_numpy()[at - 1]
+        for phase in occurring(rows, "phase"):
+            most = int(waiting[is_word(rows, "phase", phase)].max(initial=0))
+            out[phase] = max(out.get(phase, 0), most)
     return out
