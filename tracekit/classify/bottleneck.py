@@ -13,6 +13,8 @@ from tracekit.tables.words import Bottleneck
 
 RULES: tuple[Rule, ...] = (analytic.copies, analytic.collectives, *counters.RULES, *analytic.RULES)
 
+_CLASSES = pd.Index([word.value for word in Bottleneck])
+
 
 class _Answers:
     """The columns that the rules fill, one entry a kernel; texts as numbers of those that were given."""
@@ -55,7 +57,7 @@ def classify(kernels: pd.DataFrame, ceilings: Ceilings) -> pd.DataFrame:
             break
         still = answers.take(rule(seen), still)
     out = kernels.copy(deep=False)
-    out["bottleneck"] = pd.Categorical.from_codes(answers.bottleneck, [word.value for word in Bottleneck])
+    out["bottleneck"] = pd.Categorical.from_codes(answers.bottleneck, _CLASSES)
     out["bottleneck_confidence"] = answers.confidence
     out["bottleneck_evidence"] = numbered(answers.evidence.numbers, answers.evidence.texts)
     out["flags"] = _flags(category(kernels, "flags"), answers.flag)

@@ -46,9 +46,8 @@ class Joined:
 
 def without_counters(kernels: pd.DataFrame, status: HwStatus = HwStatus.NOT_COLLECTED) -> pd.DataFrame:
     """The kernels as they are where nothing was measured, and said so."""
-    words = pd.Categorical.from_codes(
-        np.full(len(kernels), list(HwStatus).index(status)), [str(word) for word in HwStatus]
-    )
+    codes = np.full(len(kernels), list(HwStatus).index(status))
+    words = pd.Categorical.from_codes(codes, pd.Index([str(word) for word in HwStatus]))
     return kernels.assign(flops_hw=np.nan, dram_bytes_hw=np.nan, hw_status=words)
 
 

@@ -23,7 +23,8 @@ def matches(column: pd.Series, pattern: str | re.Pattern[str]) -> Bools:
 def where(column: pd.Series, holds: Callable[[str], bool]) -> Bools:
     """Whether a condition holds of each text of a text column; false where there is no text."""
     words = _coded(column)
-    return np.array([*map(holds, words.categories), False], np.bool_)[words.codes]
+    held: Bools = np.array([*map(holds, words.categories), False], np.bool_)[words.codes]
+    return held
 
 
 def is_word(frame: pd.DataFrame, name: str, *wanted: str) -> Bools:
@@ -36,13 +37,15 @@ def is_word(frame: pd.DataFrame, name: str, *wanted: str) -> Bools:
 def mapped(column: pd.Series, change: Callable[[str], Any]) -> Objects:
     """What `change` makes of each text of a text column; None where there is no text."""
     words = _coded(column)
-    return np.array([*map(change, words.categories), None], dtype=object)[words.codes]
+    made: Objects = np.array([*map(change, words.categories), None], dtype=object)[words.codes]
+    return made
 
 
 def valued(column: pd.Series | pd.Categorical, change: Callable[[str], float | None]) -> Floats:
     """The number that `change` makes of each text of a text column; NaN where it makes none, or there is no text."""
     words = _coded(column)
-    return np.array([*map(change, words.categories), None], dtype=np.float64)[words.codes]
+    made: Floats = np.array([*map(change, words.categories), None], dtype=np.float64)[words.codes]
+    return made
 
 
 def _coded(column: pd.Series | pd.Categorical) -> pd.Categorical:
@@ -60,7 +63,8 @@ def category(frame: pd.DataFrame, name: str) -> pd.Categorical:
 def occurring(frame: pd.DataFrame, name: str) -> list[str]:
     """The words that a text column holds, in the order of their first rows; empty for null, or where it is absent."""
     words = category(frame, name)
-    return ["" if code < 0 else str(words.categories[code]) for code in pd.unique(words.codes)]
+    found = [*words.categories, ""]
+    return [found[code] for code in pd.unique(words.codes)]
 
 
 def in_words(frame: pd.DataFrame, name: str) -> pd.Categorical:
@@ -72,7 +76,8 @@ def in_words(frame: pd.DataFrame, name: str) -> pd.Categorical:
 def words(frame: pd.DataFrame, name: str) -> Objects:
     """A text column as objects, empty where null or absent."""
     column = category(frame, name)
-    return np.array([*column.categories, ""], dtype=object)[column.codes]
+    texts: Objects = np.array([*column.categories, ""], dtype=object)[column.codes]
+    return texts
 
 
 def numbers(frame: pd.DataFrame, name: str, values: Mapping[str, float]) -> Floats:
@@ -105,7 +110,7 @@ def numbered(numbers: Numbers, texts: Sequence[str | None] | Objects) -> pd.Cate
     return pd.Categorical.from_codes(codes[numbers], pd.Index(found, dtype=object))
 
 
-def with_flag(flags: pd.Series, rows: Bools, flag: str) -> pd.Categorical:
+def with_flag(flags: pd.Series | pd.Categorical, rows: Bools, flag: str) -> pd.Categorical:
     """Comma-separated flags with one more at some rows."""
     found, old = distinct(flags)
     longer = [f"{text},{flag}" if text else flag for text in found]

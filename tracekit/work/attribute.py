@@ -1,19 +1,17 @@
 """From op models to kernels: whose work a kernel does, and which kernel of an op does it."""
 
-from dataclasses import dataclass
-from typing import TypeAlias
-
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from tracekit.tables import Kind, WorkSource
 from tracekit.tables.calls import DEVICE_COPY
-from tracekit.tables.text import coded, matches, where
-from tracekit.work.known import COLUMNS, TEXT
+from tracekit.tables.text import distinct, matches, where
+from tracekit.work.filling import Columns
+from tracekit.work.known import COLUMNS
 from tracekit.work.operands import operand_items
 from tracekit.work.owners import Owners, find_owners
-from tracekit.work.registered import NOTHING, OpKind, OpWork
+from tracekit.work.registered import NOTHING, OpKind
 from tracekit.work.signed import Signed, evaluate_signatures
 from tracekit.work.sums import Sums, attention_from_sums
 from tracekit.work.windows import forget_windowed
@@ -21,7 +19,6 @@ from tracekit.work.windows import forget_windowed
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-Source: TypeAlias = WorkSource | npt.NDArray[np.object_]
 
 # Column that tells apart several runs of one op, as graph replays are; absent where an op ran once.
 INSTANCE = "op_instance"
@@ -41,54 +38,10 @@ _FITS = {
     OpKind.SSM: ("ssm",),
     OpKind.COLLECTIVE: ("comm",),
 }
+_KINDS = list(OpKind)
 _AUXILIARY = ("aux", "combine", "meta", "reduce")
 # Kinds whose math runs on matrix units, where the type in a kernel's name says more than the op's.
 _MATRIX_PEAKS = frozenset({"fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4"})
-
-
-@dataclass(slots=True)
-class Columns:
-    """The work columns while they are filled; NaN and None are unknown."""
-
-    flops: Floats
-    dram_bytes: Floats
-    weight_bytes: Floats
-    kv_bytes: Floats
-    bus_bytes: Floats
-    expected_bytes: Floats
-    flops_source: npt.NDArray[np.object_]
-    dram_bytes_source: npt.NDArray[np.object_]
-    dtype: npt.NDArray[np.object_]
-    peak: npt.NDArray[np.object_]
-
-    @classmethod
-    def unknown(cls, rows: int) -> "Columns":
-        """Columns in which nothing is known yet."""
-        floats = [np.full(rows, np.nan) for _ in range(6)]
-        objects = [np.full(rows, None, dtype=object) for _ in range(4)]
-        return cls(*floats, *objects)
-
-    def put(self, rows: Bools | Ints, flops: Floats, dram_bytes: Floats, source: Source) -> None:
-        """Set work where it is a number, with its source."""
-        self.flops[rows] = flops
-        self.dram_bytes[rows] = dram_bytes
-        self.flops_source[rows] = _where_known(flops, source)
-        self.dram_bytes_source[rows] = _where_known(dram_bytes, source)
-
-    def frame(self, index: pd.Index) -> pd.DataFrame:
-        """The columns as a frame; text as categories."""
-        values = {name: getattr(self, name) for name in COLUMNS}
-        return pd.DataFrame(
-            {name: coded(column) if name in TEXT else column for name, column in values.items()},
-            index=index,
-        )
-
-
-def _where_known(values: Floats, source: Source) -> npt.NDArray[np.object_]:
-    sources = np.full(len(values), None, dtype=object)
-    known = ~np.isnan(values)
-    sources[known] = str(source) if isinstance(source, WorkSource) else source[known]
-    return sources
 
 
 def model_work(
@@ -121,7 +74,7 @@ def model_work(
     signed = evaluate_signatures(signatures)
     owners = find_owners(kernels, ops, signed)
     columns = Columns.unknown(len(kernels))
-    sources = _sources(ops, owners, source)
+    sources = _sources(columns, ops, owners, source)
     instances = _instances(kernels, owners)
     beside = _beside(kernels, owners, signed)
     mains = main_kernels(kernels, owners, instances, signed)
@@ -136,18 +89,18 @@ def model_work(
     _auxiliaries(columns, owners, instances, mains, sources, beside)
     _transfers(columns, kernels)
     name_types(columns, kernels)
-    _named_bytes(columns, kernels, mains, [signed.work[row] or NOTHING for row in owners.signature[mains]])
+    _named_bytes(columns, kernels, mains, signed, owners.signature[mains])
     kept = kernels.drop(columns=[name for name in COLUMNS if name in kernels])
-    return forget_windowed(pd.concat([kept, columns.frame(kernels.index)], axis=1), windowed)
+    return forget_windowed(kept.assign(**columns.finished()), windowed)
 
 
-def _sources(ops: pd.DataFrame, owners: Owners, source: WorkSource) -> npt.NDArray[np.object_]:
+def _sources(columns: Columns, ops: pd.DataFrame, owners: Owners, source: WorkSource) -> Ints:
     """Where the sizes of each kernel's op come from."""
-    sources = np.full(len(owners.op), str(source), dtype=object)
+    sources = np.full(len(owners.op), columns.numbers([source])[0])
     if "dims_source" in ops and len(ops):
-        borrowed = ops["dims_source"].astype(object).to_numpy()[owners.op]
-        said = (owners.op >= 0) & ~pd.isna(borrowed)
-        sources[said] = borrowed[said]
+        found, number = distinct(ops["dims_source"])
+        borrowed = columns.numbers([*found[:-1], None])[number[owners.op]]
+        sources = np.where((owners.op >= 0) & (borrowed >= 0), borrowed, sources)
     return sources
 
 
@@ -178,18 +131,16 @@ def main_kernels(kernels: pd.DataFrame, owners: Owners, instances: Ints, signed:
 
 
 def _family_fits(kernels: pd.DataFrame, rows: Ints, kinds: npt.NDArray[np.int64]) -> Bools:
-    # pandas 2.2 cannot factorise an empty MultiIndex.
     if "family" not in kernels or not len(rows):
         return np.zeros(len(rows), dtype=np.bool_)
-    family = kernels["family"].astype(object).to_numpy()[rows]
-    pairs = pd.MultiIndex.from_arrays([family, kinds])
-    codes, distinct = pairs.factorize()
-    verdict = np.array([_fits(str(name), int(kind)) for name, kind in distinct], dtype=np.bool_)
-    return np.asarray(verdict[codes], dtype=np.bool_)
+    families, family = distinct(kernels["family"])
+    codes, pairs = pd.factorize(family[rows] * len(_KINDS) + kinds)
+    verdict = [_fits(families[pair // len(_KINDS)], _KINDS[pair % len(_KINDS)]) for pair in pairs.tolist()]
+    return np.array(verdict, dtype=np.bool_)[codes]
 
 
-def _fits(family: str, kind: int) -> bool:
-    wanted = _FITS.get(list(OpKind)[kind], ())
+def _fits(family: str, kind: OpKind) -> bool:
+    wanted = _FITS.get(kind, ())
     return family.startswith(wanted) and not any(word in family for word in _AUXILIARY) if wanted else False
 
 
@@ -198,7 +149,7 @@ def _beside(kernels: pd.DataFrame, owners: Owners, signed: Signed) -> Bools:
     beside = np.zeros(len(kernels), dtype=np.bool_)
     rows = np.flatnonzero(owners.active & ~owners.cpu)
     kinds = signed.kind[owners.signature[rows]]
-    latent = kinds == list(OpKind).index(OpKind.LATENT)
+    latent = kinds == _KINDS.index(OpKind.LATENT)
     rows, kinds = rows[latent], kinds[latent]
     beside[rows] = ~(_family_fits(kernels, rows, kinds) | _merging(kernels, rows))
     return beside
@@ -216,7 +167,7 @@ def _auxiliaries(
     owners: Owners,
     instances: Ints,
     mains: Ints,
-    sources: npt.NDArray[np.object_],
+    sources: Ints,
     beside: Bools,
 ) -> None:
     """Other kernels of an op whose operations are known: 0 FLOP; on a CPU their self time moves nothing either.
@@ -232,25 +183,24 @@ def _auxiliaries(
     columns.put(rest, np.zeros(int(rest.sum())), np.where(owners.cpu[rest], 0.0, np.nan), sources[rest])
 
 
-def _mains(
-    columns: Columns, owners: Owners, mains: Ints, signed: Signed, sources: npt.NDArray[np.object_]
-) -> None:
-    works = [signed.work[signature] or NOTHING for signature in owners.signature[mains]]
-    flops, dram_bytes = (
-        _numbers([work.flops for work in works]),
-        _numbers([work.dram_bytes for work in works]),
-    )
+def _mains(columns: Columns, owners: Owners, mains: Ints, signed: Signed, sources: Ints) -> None:
+    row = owners.signature[mains]
+    flops, dram_bytes = _figures(signed, "flops")[row], _figures(signed, "dram_bytes")[row]
     columns.put(mains, flops, dram_bytes, sources[mains])
     known = ~np.isnan(dram_bytes)
-    weights = _numbers([work.weight_bytes for work in works])
     # MLA multiplies queries and results by the expansion of its latent, a head each.
-    weights += np.where(owners.in_latent[mains], _numbers([work.second_bytes for work in works]), 0.0)
-    columns.weight_bytes[mains] = np.where(known, weights, np.nan)
-    columns.kv_bytes[mains] = np.where(known, _numbers([work.kv_bytes for work in works]), np.nan)
-    columns.expected_bytes[mains] = np.where(known, _numbers([work.expected_bytes for work in works]), np.nan)
-    columns.bus_bytes[mains] = _numbers([work.bus_bytes for work in works])
-    columns.dtype[mains] = [work.dtype for work in works]
-    columns.peak[mains] = [work.peak for work in works]
+    latent = np.where(owners.in_latent[mains], _figures(signed, "second_bytes")[row], 0.0)
+    columns.weight_bytes[mains] = np.where(known, _figures(signed, "weight_bytes")[row] + latent, np.nan)
+    columns.kv_bytes[mains] = np.where(known, _figures(signed, "kv_bytes")[row], np.nan)
+    columns.expected_bytes[mains] = np.where(known, _figures(signed, "expected_bytes")[row], np.nan)
+    columns.bus_bytes[mains] = _figures(signed, "bus_bytes")[row]
+    columns.dtype[mains] = columns.numbers((work or NOTHING).dtype for work in signed.work)[row]
+    columns.peak[mains] = columns.numbers((work or NOTHING).peak for work in signed.work)[row]
+
+
+def _figures(signed: Signed, name: str) -> Floats:
+    """A figure of the work of each signature; NaN where it is None."""
+    return np.array([getattr(work or NOTHING, name) for work in signed.work], dtype=np.float64)
 
 
 def _share_experts(
@@ -259,7 +209,7 @@ def _share_experts(
     """A mixture of experts is several grouped products: its work is shared among them by their time."""
     rows = np.flatnonzero(owners.active)
     kinds = signed.kind[owners.signature[rows]]
-    moe = kinds == list(OpKind).index(OpKind.MOE)
+    moe = kinds == _KINDS.index(OpKind.MOE)
     rows, kinds = rows[moe], kinds[moe]
     _share(columns, kernels, instances, mains, rows[_family_fits(kernels, rows, kinds)])
 
@@ -291,10 +241,6 @@ def _share(columns: Columns, kernels: pd.DataFrame, instances: Ints, mains: Ints
         column[rows] = column[main] * share
     for text in (columns.flops_source, columns.dram_bytes_source, columns.dtype, columns.peak):
         text[rows] = text[main]
-
-
-def _numbers(values: list[float | None]) -> Floats:
-    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
 
 def _from_sums(
@@ -342,34 +288,36 @@ def _transfers(columns: Columns, kernels: pd.DataFrame) -> None:
         moves, np.zeros(int(moves.sum())), (size * np.where(twice, 2.0, 1.0))[moves], WorkSource.SHAPE
     )
     columns.weight_bytes[moves] = columns.kv_bytes[moves] = 0.0
-    columns.dtype[moves] = columns.peak[moves] = None
+    columns.dtype[moves] = columns.peak[moves] = -1
 
 
-def _named_bytes(columns: Columns, kernels: pd.DataFrame, mains: Ints, works: list[OpWork]) -> None:
+def _named_bytes(
+    columns: Columns, kernels: pd.DataFrame, mains: Ints, signed: Signed, signature: Ints
+) -> None:
     """Bytes of products of which sizes alone were recorded, where the kernel's name tells the type of its operands."""
-    told = np.array([work.elements is not None for work in works], dtype=np.bool_)
-    if not told.any():
+    elements = np.array(
+        [(np.nan, np.nan) if work is None or work.elements is None else work.elements for work in signed.work]
+    ).reshape(-1, 2)[signature]
+    if np.isnan(elements).all():
         return
-    rows = mains[told]
-    elements = np.array([work.elements for work in works if work.elements is not None], dtype=np.float64)
-    moved, weights = elements.T * operand_items(kernels)[rows]
+    moved, weights = elements.T * operand_items(kernels)[mains]
     known = ~np.isnan(moved)
-    rows = rows[known]
+    rows = mains[known]
     columns.dram_bytes[rows], columns.weight_bytes[rows] = moved[known], weights[known]
     columns.kv_bytes[rows] = 0.0
-    columns.dram_bytes_source[rows] = str(WorkSource.NAME)
+    columns.dram_bytes_source[rows] = columns.numbers([WorkSource.NAME])[0]
 
 
 def name_types(columns: Columns, kernels: pd.DataFrame) -> None:
     """Where a kernel's name carries a type, it decides the type of matrix math; int4 weights are widened first."""
     if "name_dtype" not in kernels:
         return
-    named = kernels["name_dtype"].astype(object).to_numpy()
-    said = ~pd.isna(named) & (named != "int4")
-    matrix = pd.Series(columns.peak).isin(_MATRIX_PEAKS).to_numpy()
+    found, number = distinct(kernels["name_dtype"])
+    named = columns.numbers([*(None if text == "int4" else text for text in found[:-1]), None])[number]
+    said = named >= 0
     # Operations without a type are those of a product whose sizes alone were recorded.
-    untyped = pd.isna(columns.peak) & pd.isna(columns.dtype) & (columns.flops > 0)
-    matrix = matrix | untyped
-    unknown = pd.isna(columns.peak) & pd.isna(columns.dtype) & np.isnan(columns.flops)
-    columns.peak[said & matrix] = named[said & matrix]
-    columns.dtype[said & (matrix | unknown)] = named[said & (matrix | unknown)]
+    untyped = (columns.peak < 0) & (columns.dtype < 0)
+    matrix = said & (columns.are(columns.peak, _MATRIX_PEAKS) | (untyped & (columns.flops > 0)))
+    unknown = said & untyped & np.isnan(columns.flops)
+    columns.peak[matrix] = named[matrix]
+    columns.dtype[matrix | unknown] = named[matrix | unknown]

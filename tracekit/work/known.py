@@ -5,6 +5,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from tracekit.tables import Kind
+from tracekit.tables.columns import column
+from tracekit.tables.text import category, distinct, is_word, numbered, with_flag
 
 COLUMNS = (
     "dtype",
@@ -21,13 +23,13 @@ COLUMNS = (
 TEXT = ("dtype", "flops_source", "dram_bytes_source", "peak")
 
 Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.intp]
 
 
 def unknown_work(kernels: pd.DataFrame) -> Bools:
     """Device kernels and op rows of which neither operations nor bytes are known."""
-    lacking = kernels["flops"].isna() & kernels["dram_bytes"].isna()
-    kind = kernels["kind"].astype(object)
-    return (lacking & kind.isin([str(Kind.KERNEL), str(Kind.CPU_OP)])).to_numpy(dtype=np.bool_)
+    lacking = np.isnan(column(kernels, "flops")) & np.isnan(column(kernels, "dram_bytes"))
+    return lacking & is_word(kernels, "kind", Kind.KERNEL, Kind.CPU_OP)
 
 
 def fill_work(kernels: pd.DataFrame, rows: Bools, work: pd.DataFrame) -> pd.DataFrame:
@@ -35,23 +37,27 @@ def fill_work(kernels: pd.DataFrame, rows: Bools, work: pd.DataFrame) -> pd.Data
 
     A dtype or peak that is already known stays where `work` has none.
     """
-    filled: dict[str, pd.Categorical | npt.NDArray[np.float64]] = {}
     places = np.flatnonzero(rows)
-    for name in COLUMNS:
-        column = kernels[name].astype(object).to_numpy(copy=True)
-        values = work[name].astype(object).to_numpy()
-        known = ~pd.isna(values)
-        column[places[known]] = values[known]
-        filled[name] = pd.Categorical(column) if name in TEXT else column.astype(np.float64)
-    return kernels.assign(**filled)
-
-
-def flagged(kernels: pd.DataFrame, rows: Bools, word: str) -> pd.Series:
-    """The flags of the kernels, with one more at some rows."""
-    flags = (
-        kernels["flags"].astype(object)
-        if "flags" in kernels
-        else pd.Series(None, index=kernels.index, dtype=object)
+    filled = {name: _texts(kernels, places, work, name) for name in COLUMNS if name in TEXT}
+    return kernels.assign(
+        **filled, **{name: _numbers(kernels, places, work, name) for name in COLUMNS if name not in TEXT}
     )
-    added = flags.where(flags.isna(), flags + f",{word}").fillna(word)
-    return flags.mask(rows, added).astype("category")
+
+
+def _numbers(kernels: pd.DataFrame, places: Ints, work: pd.DataFrame, name: str) -> npt.NDArray[np.float64]:
+    out, values = column(kernels, name).copy(), column(work, name)
+    known = ~np.isnan(values)
+    out[places[known]] = values[known]
+    return out
+
+
+def _texts(kernels: pd.DataFrame, places: Ints, work: pd.DataFrame, name: str) -> pd.Categorical:
+    (texts, number), (others, values) = distinct(kernels[name]), distinct(work[name])
+    known = values < len(others) - 1
+    number[places[known]] = values[known] + len(texts)
+    return numbered(number, [*texts[:-1], None, *others])
+
+
+def flagged(kernels: pd.DataFrame, rows: Bools, word: str) -> pd.Categorical:
+    """The flags of the kernels, with one more at some rows."""
+    return with_flag(category(kernels, "flags"), rows, word)

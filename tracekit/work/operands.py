@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from tracekit.tables.text import mapped, where
+from tracekit.tables.text import valued, where
 
 # Bytes of an element by the type of the math. Narrower types have scales, and results of another type.
 _ITEMS = {"bf16": 2.0, "fp16": 2.0, "fp32": 4.0, "tf32": 4.0, "fp64": 8.0}
@@ -23,6 +23,6 @@ def operand_items(kernels: pd.DataFrame) -> npt.NDArray[np.float64]:
     """
     if "name_dtype" not in kernels:
         return np.full(len(kernels), np.nan)
-    items = mapped(kernels["name_dtype"], _ITEMS.get).astype(np.float64)
+    items = valued(kernels["name_dtype"], _ITEMS.get)
     narrow = where(kernels["name"], lambda name: _NARROW.search(name[:_LONGEST_READ]) is not None)
     return np.where((items > 2.0) & narrow, np.nan, items)  # noqa: PLR2004 - bytes of a 16-bit type

@@ -8,6 +8,7 @@ import pandas as pd
 
 from tracekit.intervals import levels
 from tracekit.tables import Kind
+from tracekit.tables.text import is_word
 from tracekit.work.registered import OpKind
 from tracekit.work.signed import Signed
 
@@ -67,10 +68,9 @@ class Owners:
 
 def find_owners(kernels: pd.DataFrame, ops: pd.DataFrame, signed: Signed) -> Owners:
     """Walk from each kernel's op up to the nearest op with a model; copies and fills own themselves."""
-    rows = kernels["op_row"].fillna(-1).to_numpy(dtype=np.int64)
-    kinds = kernels["kind"].astype(object)
-    cpu = (kinds == str(Kind.CPU_OP)).to_numpy()
-    work = (kinds == str(Kind.KERNEL)).to_numpy() | cpu
+    rows = kernels["op_row"].to_numpy(dtype=np.int64, na_value=-1)
+    cpu = is_word(kernels, "kind", Kind.CPU_OP)
+    work = is_word(kernels, "kind", Kind.KERNEL) | cpu
     if ops.empty or not len(signed.work):
         nowhere = np.full(len(kernels), -1, dtype=np.int64)
         no = np.zeros(len(kernels), dtype=np.bool_)
@@ -129,7 +129,7 @@ def _inner(bits: Ints, parent: Ints, tiers: list[Ints]) -> Ints:
 def _nearest(chosen: Bools, parent: Ints, tiers: list[Ints]) -> Ints:
     """The op itself where it is chosen, else the nearest chosen op above it, else -1."""
     nearest = np.where(chosen, np.arange(len(parent)), -1)
-    for rows in tiers:
+    for rows in tiers if chosen.any() else ():
         asking = rows[(nearest[rows] < 0) & (parent[rows] >= 0)]
         nearest[asking] = nearest[parent[asking]]
     return nearest

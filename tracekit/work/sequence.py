@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from tracekit.tables import Kind, WorkSource
+from tracekit.tables.text import is_word
 from tracekit.work.known import COLUMNS, fill_work, unknown_work
 
 Ints = npt.NDArray[np.int64]
@@ -49,7 +50,7 @@ def lend_from(kernels: pd.DataFrame, donor: pd.DataFrame) -> pd.DataFrame:
 
 def _lend(kernels: pd.DataFrame, wanting: Bools, donor: pd.DataFrame) -> pd.DataFrame:
     giving = (donor["flops"].notna() | donor["dram_bytes"].notna()).to_numpy()
-    giving = giving & (donor["kind"].astype(object) == str(Kind.KERNEL)).to_numpy()
+    giving = giving & is_word(donor, "kind", Kind.KERNEL)
     if not wanting.any() or not giving.any():
         return kernels
     found = _donors(kernels, wanting, donor, giving, ["kind", "name", "grid"])

@@ -9,6 +9,7 @@ import pandas as pd
 
 from tracekit.models import ModelConfig
 from tracekit.tables import Capture, Linked, QualityNote
+from tracekit.tables.text import where
 from tracekit.work.attribute import model_work
 from tracekit.work.config import Stored, apply_config
 from tracekit.work.identify import Traits, identify, traits
@@ -138,5 +139,5 @@ def _missing(kernels: pd.DataFrame, config: ModelConfig | None, capture: Capture
 
 def _keyless(kernels: pd.DataFrame, unknown: npt.NDArray[np.bool_]) -> int:
     """Time of attention kernels among those without work."""
-    attention = kernels["family"].astype(object).map(lambda family: str(family).startswith("attn"))
-    return int(kernels.loc[unknown & attention.to_numpy(dtype=bool), "dur_ns"].sum())
+    attention = where(kernels["family"], lambda family: family.startswith("attn"))
+    return int(kernels.loc[unknown & attention, "dur_ns"].sum())

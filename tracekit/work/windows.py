@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from tracekit.tables import WorkSource
+from tracekit.tables.text import is_word
 from tracekit.work.known import TEXT, flagged
 
 WINDOWED = "windowed_attention"
@@ -32,9 +33,11 @@ def forget_windowed(kernels: pd.DataFrame, recorded: npt.NDArray[np.bool_] | Non
     """
     if "step_id" not in kernels:
         return kernels
-    summed = (kernels["flops_source"].astype(object) == str(WorkSource.ANNOTATION)).to_numpy(dtype=np.bool_)
+    summed = is_word(kernels, "flops_source", WorkSource.ANNOTATION)
     if recorded is not None:
         summed = summed & ~recorded
+    if not summed.any():
+        return kernels
     short = np.zeros(len(kernels), dtype=np.bool_)
     rows = np.flatnonzero(summed)
     times = kernels["dur_ns"].to_numpy(dtype=np.float64)[rows]
