@@ -9,6 +9,7 @@ from tracekit.intervals import Ints
 from tracekit.phase.grammar import Reading
 from tracekit.phase.hosts import Flags, Spans, locate
 
+HOW = ("inside", "post_step", "other_thread", "stream_order")
 POST_STEP_CONFIDENCE = 0.85  # samplers run between two annotations of one engine loop
 OTHER_THREAD_CONFIDENCE = 0.8  # launched by a worker thread while exactly one step was under way
 STREAM_ORDER_CONFIDENCE = 0.8  # no launch record, between two kernels of one step on one stream
@@ -35,20 +36,20 @@ class Attribution:
 
     Attributes:
         step: Position of the step; -1 for none.
-        how: `inside`, `post_step`, `other_thread`, `stream_order`, or empty.
+        how: One of `HOW`, or null.
         before_window: Rows that ran before anything launched in the window did.
     """
 
     step: Ints
-    how: np.ndarray[tuple[int], np.dtype[np.object_]]
+    how: pd.Categorical
     before_window: Flags
 
 
 def launches(kernels: pd.DataFrame) -> Launches:
     """Thread and time of each row's launch; on a CPU-only capture the op itself is its launch."""
     known = (kernels["launch_ts_ns"].notna() & kernels["thread"].notna()).to_numpy(dtype=bool)
-    thread = kernels["thread"].fillna(-1).to_numpy(dtype=np.int64)
-    time = kernels["launch_ts_ns"].fillna(0).to_numpy(dtype=np.int64)
+    thread = kernels["thread"].to_numpy(dtype=np.int64, na_value=-1)
+    time = kernels["launch_ts_ns"].to_numpy(dtype=np.int64, na_value=0)
     return Launches(np.where(known, thread, -1), time, known)
 
 
@@ -70,19 +71,19 @@ def attribute(kernels: pd.DataFrame, launched: Launches, steps: Spans) -> Attrib
     follows = np.array([not _is_setup(reading) for reading in steps.readings], dtype=bool)
     open_end = follows[steps.reading] if len(steps) else np.zeros(0, dtype=bool)
     step = inside.copy()
-    how = np.full(len(kernels), "", dtype=object)
-    how[inside >= 0] = "inside"
+    how = np.where(inside >= 0, HOW.index("inside"), -1)
     post = (inside < 0) & (before >= 0)
     post[post] = open_end[before[post]]
-    step[post], how[post] = before[post], "post_step"
+    step[post], how[post] = before[post], HOW.index("post_step")
     elsewhere = launched.known & (step < 0) & ~np.isin(launched.thread, steps.thread)
     alone = _only_step_at(steps, launched.time)
     worker = elsewhere & (alone >= 0)
-    step[worker], how[worker] = alone[worker], "other_thread"
+    step[worker], how[worker] = alone[worker], HOW.index("other_thread")
     early = _before_window(kernels, launched)
     between = _stream_neighbours(kernels, step, ~launched.known & ~early)
-    step, how = np.where(between >= 0, between, step), np.where(between >= 0, "stream_order", how)
-    return Attribution(step, how, early)
+    follows_on = between >= 0
+    step, how = np.where(follows_on, between, step), np.where(follows_on, HOW.index("stream_order"), how)
+    return Attribution(step, pd.Categorical.from_codes(how, pd.Index(HOW, dtype=object)), early)
 
 
 def _is_setup(reading: Reading) -> bool:

@@ -16,6 +16,7 @@ from tracekit.phase.attribute import Attribution
 from tracekit.phase.hosts import Flags, Spans, locate
 from tracekit.phase.votes import gather, no_votes, vote
 from tracekit.tables import Phase
+from tracekit.tables.text import where
 
 MATRIX = ("gemm", "gemv", "moe.gemm")
 RATIO = 4.0  # prefill's products over decode's: weights are read once in both, so a short prompt shows no contrast
@@ -43,9 +44,7 @@ def by_contrast(
     """
     count = len(steps)
     inside = found.how == "inside"
-    matrix = inside & kernels["family"].astype(object).map(
-        lambda family: str(family).startswith(MATRIX)
-    ).to_numpy(dtype=bool)
+    matrix = inside & where(kernels["family"], lambda family: family.startswith(MATRIX))
     step = found.step[matrix]
     time = np.bincount(step, kernels["dur_ns"].to_numpy(dtype=float)[matrix], count).astype(np.float64)
     number = np.bincount(step, minlength=count)

@@ -1,19 +1,19 @@
 """The phase stage: from linked kernels to steps, and to a phase for each kernel."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from tracekit.intervals import Ints
 from tracekit.phase.apportion import COLUMN, apportion, context_shares
 from tracekit.phase.attribute import (
+    HOW,
     OTHER_THREAD_CONFIDENCE,
     POST_STEP_CONFIDENCE,
     STREAM_ORDER_CONFIDENCE,
-    Attribution,
     launches,
 )
 from tracekit.phase.engine import how_to_record, recognise
@@ -24,11 +24,9 @@ from tracekit.phase.steps import Marks, inner_spans, read_marks
 from tracekit.phase.sums import SIDES, complete, request_sums, to_integers
 from tracekit.phase.windows import cut_off, graph_launches, windows
 from tracekit.tables import STEPS, Capture, Linked, Phase, QualityNote
-from tracekit.tables.text import coded
+from tracekit.tables.text import numbered, with_flag
 
-Texts = npt.NDArray[np.object_]
-Floats = npt.NDArray[np.float64]
-
+_NUMBER: dict[str, int] = {phase: number for number, phase in enumerate(Phase)}
 TRAINING_CONFIDENCE = 0.95
 TRIED = "step annotations, engine spans, Python frames, attention and sampling ops, graph replays"
 CEILING = {
@@ -117,59 +115,63 @@ def _step_flags(flags: pd.Series, window: pd.DataFrame, partial: Flags) -> pd.Se
     return full.where(full != "", None)
 
 
+class _Labels:
+    """Phase, confidence and evidence of each kernel while they are told; words are numbers of the few that there are."""
+
+    def __init__(self, rows: int) -> None:
+        self.phase = np.full(rows, _NUMBER[Phase.UNKNOWN])
+        self.sure = np.zeros(rows)
+        self.word = np.zeros(rows, np.int64)
+        self.texts: list[str | None] = ["none"]
+
+    def put(self, rows: Flags, at: Ints, of: Iterable[tuple[str, float, str | None]]) -> None:
+        """Give rows their place's phase, confidence and evidence among some."""
+        phases, sures, words = zip(*of, strict=True) if rows.any() else ((), (), ())
+        self.phase[rows] = np.array([_NUMBER[phase] for phase in phases], np.int64)[at]
+        self.sure[rows] = np.array(sures, np.float64)[at]
+        self.say(rows, at, words)
+
+    def say(self, rows: Flags, at: Ints, words: Sequence[str | None]) -> None:
+        """Give rows their place's evidence among some."""
+        self.word[rows] = at + len(self.texts)
+        self.texts += words
+
+
 def _label_kernels(kernels: pd.DataFrame, marks: Marks, resolved: Resolved, rank: Ints) -> pd.DataFrame:
     """The kernels with step, phase, confidence, evidence and flags."""
     found, table = resolved.found, resolved.table
     has = found.step >= 0
-    phase = np.full(len(kernels), str(Phase.UNKNOWN), dtype=object)
-    sure = np.zeros(len(kernels))
-    word = np.full(len(kernels), "none", dtype=object)
-    if has.any():
-        at = found.step[has]
-        phase[has], word[has] = (
-            table["phase"].to_numpy(dtype=object)[at],
-            table["evidence"].to_numpy(dtype=object)[at],
-        )
-        ceiling = pd.Series(found.how[has]).map(CEILING).fillna(1.0).to_numpy(dtype=float)
-        sure[has] = np.minimum(table["confidence"].to_numpy(dtype=float)[at], ceiling)
-        indirect = has & (found.how != "inside") & (phase != str(Phase.UNKNOWN))
-        word[indirect] = found.how[indirect]
-    _apply_inner(phase, sure, word, kernels, marks, resolved)
+    labels = _Labels(len(kernels))
+    labels.put(has, found.step[has], zip(table["phase"], table["confidence"], table["evidence"], strict=True))
+    ceiling = np.array([*(CEILING.get(how, 1.0) for how in HOW), 1.0])
+    labels.sure = np.minimum(labels.sure, ceiling[found.how.codes])
+    indirect = has & (found.how != "inside") & (labels.phase != _NUMBER[Phase.UNKNOWN])
+    labels.say(indirect, found.how.codes[indirect].astype(np.int64), HOW)
+    _apply_inner(labels, kernels, marks, resolved)
     trained = resolved.training
-    phase[trained], sure[trained], word[trained] = str(Phase.OTHER), TRAINING_CONFIDENCE, "training"
-    word[found.before_window & ~trained] = "before_window"
+    first = np.zeros(int(trained.sum()), np.int64)
+    labels.put(trained, first, [(Phase.OTHER, TRAINING_CONFIDENCE, "training")])
+    early = found.before_window & ~trained
+    labels.say(early, np.zeros(int(early.sum()), np.int64), ["before_window"])
     return kernels.assign(
         step_id=pd.arrays.IntegerArray(
             np.where(has, rank[found.step] if len(rank) else -1, 0).astype(np.int64), ~has
         ),
-        phase=coded(phase).set_categories([str(each) for each in Phase]),
-        phase_confidence=sure,
-        phase_evidence=coded(word),
-        flags=_kernel_flags(kernels, found),
+        phase=pd.Categorical.from_codes(labels.phase, pd.Index([str(each) for each in Phase])),
+        phase_confidence=labels.sure,
+        phase_evidence=numbered(labels.word, labels.texts),
+        flags=with_flag(kernels["flags"], found.before_window, "before_window"),
     )
 
 
-def _apply_inner(
-    phase: Texts, sure: Floats, word: Texts, kernels: pd.DataFrame, marks: Marks, resolved: Resolved
-) -> None:
-    """Overwrite, in place, the labels of kernels launched inside a draft or verification of a step."""
+def _apply_inner(labels: _Labels, kernels: pd.DataFrame, marks: Marks, resolved: Resolved) -> None:
+    """Overwrite the labels of kernels launched inside a draft or verification of a step."""
     spans = inner_spans(marks, resolved.steps)
     launched = launches(kernels)
     at, _ = locate(spans, launched.thread, launched.time)
     hit = (at >= 0) & (resolved.found.how == "inside")
-    readings = [spans.readings[slot] for slot in spans.reading[at[hit]]]
-    phase[hit] = [str(reading.phase) for reading in readings]
-    sure[hit] = [reading.confidence for reading in readings]
-    word[hit] = [reading.rule.evidence for reading in readings]
-
-
-def _kernel_flags(kernels: pd.DataFrame, found: Attribution) -> pd.Categorical:
-    flags = kernels["flags"].astype(object)
-    early = found.before_window
-    text = flags.where(
-        ~early, flags.where(flags.isna(), flags.astype(str) + ",").fillna("") + "before_window"
-    )
-    return coded(text.to_numpy(dtype=object))
+    said = ((str(one.phase or Phase.UNKNOWN), one.confidence, one.rule.evidence) for one in spans.readings)
+    labels.put(hit, spans.reading[at[hit]], said)
 
 
 def _notes(kernels: pd.DataFrame, resolved: Resolved, hint: str) -> list[QualityNote]:

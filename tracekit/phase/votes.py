@@ -17,6 +17,7 @@ from tracekit.phase.grammar import Rule, read_name
 from tracekit.phase.hosts import Flags, Spans, locate
 from tracekit.phase.steps import Marks
 from tracekit.tables import Kind, Phase
+from tracekit.tables.text import is_word
 
 SUREST = 0.95  # what is inferred is never as sure as what is written
 CONFLICT = 0.6  # a losing phase at least this sure is a conflict
@@ -194,7 +195,7 @@ def by_graph_structure(
 ) -> pd.DataFrame:
     """One replay that holds nearly all kernels of a step is a decode; many replays around eager attention are not."""
     inside = found.how == "inside"
-    work = inside & (kernels["kind"] == str(Kind.KERNEL)).to_numpy(dtype=bool)
+    work = inside & is_word(kernels, "kind", Kind.KERNEL)
     graph = work & kernels["from_graph"].fillna(value=False).to_numpy(dtype=bool)
     total, replayed = _tally(found.step[work], len(steps)), _tally(found.step[graph], len(steps))
     replays = pd.Series(kernels["correlation"].to_numpy()[graph]).groupby(found.step[graph]).nunique()
@@ -226,18 +227,18 @@ def by_decisive_kernels(kernels: pd.DataFrame, found: Attribution) -> pd.DataFra
 
 def decisive_kernels(kernels: pd.DataFrame, step: Ints) -> pd.DataFrame:
     """Votes (step, phase, confidence) of the kernels whose names decide a phase."""
-    time = pd.Series(kernels["dur_ns"].to_numpy(dtype=float))
-    whole = time.groupby(step).transform("sum").to_numpy()
+    time = kernels["dur_ns"].to_numpy(dtype=float)
+    whole = np.bincount(step[step >= 0], time[step >= 0])
+    hinted = np.flatnonzero((step >= 0) & kernels["phase_hint"].notna().to_numpy(dtype=bool))
     hints = pd.DataFrame(
         {
-            "step": step,
-            "phase": kernels["phase_hint"].astype(object).to_numpy(),
-            "confidence": kernels["phase_hint_weight"].to_numpy(dtype=float),
-            "time": time.to_numpy(),
-            "whole": whole,
+            "step": step[hinted],
+            "phase": kernels["phase_hint"].iloc[hinted].astype(object).to_numpy(),
+            "confidence": kernels["phase_hint_weight"].to_numpy(dtype=float)[hinted],
+            "time": time[hinted],
+            "whole": whole[step[hinted]],
         }
     )
-    hints = hints[(step >= 0) & hints["phase"].notna()]
     held = hints.groupby(["step", "phase", "confidence"], as_index=False).agg(
         time=("time", "sum"), whole=("whole", "first")
     )
@@ -255,7 +256,7 @@ def by_gemm_tile(kernels: pd.DataFrame, found: Attribution) -> pd.DataFrame:
     """
     if "tile_tokens" not in kernels:
         return no_votes()
-    product = (found.how == "inside") & kernels["family"].isin(PRODUCTS).to_numpy(dtype=bool)
+    product = (found.how == "inside") & is_word(kernels, "family", *PRODUCTS)
     time = kernels["dur_ns"].to_numpy(dtype=float)[product]
     small = kernels["tile_tokens"].to_numpy(dtype=float)[product] <= FEW_TOKENS
     held = pd.DataFrame({"all": time, "small": time * small}).groupby(found.step[product]).sum()

@@ -7,7 +7,7 @@ from tracekit.intervals import Ints
 from tracekit.phase.attribute import Attribution
 from tracekit.phase.hosts import Flags, Spans, locate
 from tracekit.tables import Capture, Kind
-from tracekit.tables.text import matches
+from tracekit.tables.text import is_word, matches
 
 KERNEL_LAUNCH = r"Launch(?:Cooperative)?Kernel|ModuleLaunch|GraphLaunch"
 LOST_SHARE = 0.05
@@ -23,7 +23,7 @@ def windows(kernels: pd.DataFrame, found: Attribution, steps: Spans) -> pd.DataF
     Returns:
         One row a step: device, ts_ns, dur_ns, busy_ns, n_kernels, n_post_step_kernels.
     """
-    work = kernels["kind"].isin([str(Kind.KERNEL), str(Kind.CPU_OP)]).to_numpy(dtype=bool)
+    work = is_word(kernels, "kind", Kind.KERNEL, Kind.CPU_OP)
     after = found.how == "post_step"
     table = pd.DataFrame(
         {
@@ -38,8 +38,8 @@ def windows(kernels: pd.DataFrame, found: Attribution, steps: Spans) -> pd.DataF
     inside = _inside(kernels, found)
     if inside.empty:
         return table
-    main = _main_stream(inside)
-    if (kernels["kind"] == str(Kind.CPU_OP)).all():
+    main = inside[_on_main_stream(inside)]
+    if is_word(kernels, "kind", Kind.CPU_OP).all():
         # An op's row is its self time, which is no interval: the window is the step itself.
         spent = (main["high"] - main["low"]).groupby(main["step"]).sum()
         table.loc[spent.index, "busy_ns"] = np.minimum(spent, table.loc[spent.index, "dur_ns"])
@@ -69,13 +69,11 @@ def cut_off(capture: Capture, steps: Spans) -> Flags:
     """
     calls = capture.runtime_calls
     launch = matches(calls["name"], KERNEL_LAUNCH)
-    ran = calls["correlation"].isin(capture.device_events["correlation"].dropna()).to_numpy(dtype=bool)
-    at, _ = locate(
-        steps,
-        calls["thread"].to_numpy(dtype=np.int64)[launch],
-        calls["ts_ns"].to_numpy(dtype=np.int64)[launch],
-    )
-    lost = _tally(at[(at >= 0) & ~ran[launch]], len(steps))
+    thread, start = (calls[name].to_numpy(dtype=np.int64)[launch] for name in ("thread", "ts_ns"))
+    at, _ = locate(steps, thread, start)
+    known = capture.device_events["correlation"].dropna()
+    ran = calls["correlation"][launch].isin(known).to_numpy(dtype=bool)
+    lost = _tally(at[(at >= 0) & ~ran], len(steps))
     return np.asarray(lost > LOST_SHARE * _tally(at[at >= 0], len(steps)), dtype=bool)
 
 
@@ -97,13 +95,15 @@ def _inside(kernels: pd.DataFrame, found: Attribution) -> pd.DataFrame:
     return rows.iloc[np.flatnonzero((found.step >= 0) & (found.how != "post_step"))]
 
 
-def _main_stream(inside: pd.DataFrame) -> pd.DataFrame:
+def _on_main_stream(inside: pd.DataFrame) -> Flags:
     """The rows on the stream of their step that holds most of its time."""
-    held = (inside["high"] - inside["low"]).groupby([inside["step"], inside["stream"]]).sum().rename("held")
-    best = (
-        held.reset_index().sort_values(["step", "held"], kind="stable").drop_duplicates("step", keep="last")
-    )
-    return inside.merge(best[["step", "stream"]], on=["step", "stream"], how="inner", validate="many_to_one")
+    lane, number = pd.factorize(inside["stream"], sort=True)
+    pair, pairs = pd.factorize(inside["step"].to_numpy() * len(number) + lane)
+    held = np.bincount(pair, (inside["high"] - inside["low"]).to_numpy(dtype=np.float64))
+    order = np.lexsort((pairs % len(number), held, pairs // len(number)))
+    most = np.zeros(len(pairs), dtype=bool)
+    most[order] = np.diff(pairs[order] // len(number), append=-1) != 0
+    return most[pair]
 
 
 def _busy(inside: pd.DataFrame, span: pd.DataFrame) -> pd.Series:
