@@ -7,7 +7,7 @@ import pandas as pd
 
 from tracekit.tables import Capture, CaptureInfo, Kind, Linked, QualityNote
 from tracekit.tables.calls import GRAPH_LAUNCH, KERNEL_LAUNCH
-from tracekit.tables.text import matches
+from tracekit.tables.text import is_word, matches
 
 # Fewer kernels than this share of the launches means that the launches were captured, not run.
 CAPTURED = 0.1
@@ -35,8 +35,8 @@ def _calls(capture: Capture, pattern: str) -> int:
     return int(matches(capture.runtime_calls["name"], pattern).sum())
 
 
-def _kernels(linked: Linked) -> pd.DataFrame:
-    return linked.kernels[linked.kernels["kind"] == Kind.KERNEL]
+def _device_work(linked: Linked, *names: str) -> pd.DataFrame:
+    return linked.kernels.loc[~is_word(linked.kernels, "kind", Kind.CPU_OP), [*names]]
 
 
 def _graph_records_lost(capture: Capture, linked: Linked) -> Iterator[QualityNote]:
@@ -51,7 +51,10 @@ def _graph_records_lost(capture: Capture, linked: Linked) -> Iterator[QualityNot
 
 def _capture_trace(capture: Capture, linked: Linked) -> Iterator[QualityNote]:
     launches = _calls(capture, KERNEL_LAUNCH) - _calls(capture, GRAPH_LAUNCH)
-    if launches >= FEW_LAUNCHES and 0 < len(_kernels(linked)) < CAPTURED * launches:
+    if (
+        launches >= FEW_LAUNCHES
+        and 0 < is_word(linked.kernels, "kind", Kind.KERNEL).sum() < CAPTURED * launches
+    ):
         yield QualityNote(
             "capture_trace",
             launches,
@@ -60,7 +63,7 @@ def _capture_trace(capture: Capture, linked: Linked) -> Iterator[QualityNote]:
 
 
 def _backwards(_capture: Capture, linked: Linked) -> Iterator[QualityNote]:
-    rows = linked.kernels[linked.kernels["kind"] != Kind.CPU_OP]
+    rows = _device_work(linked, "ts_ns", "dur_ns", "launch_ts_ns")
     early = (rows["ts_ns"] + CLOCK_GRAIN < rows["launch_ts_ns"]).fillna(value=False)
     if early.any():
         yield QualityNote(
@@ -72,7 +75,7 @@ def _backwards(_capture: Capture, linked: Linked) -> Iterator[QualityNote]:
 
 
 def _stream_overlap(_capture: Capture, linked: Linked) -> Iterator[QualityNote]:
-    rows = linked.kernels[linked.kernels["kind"] != Kind.CPU_OP]
+    rows = _device_work(linked, "device", "stream", "ts_ns", "dur_ns")
     streams = rows.groupby([rows["device"].fillna(-1), rows["stream"].fillna(-1)], observed=True)
     following = streams["ts_ns"].shift(-1)
     over = (rows["ts_ns"] + rows["dur_ns"] - following).fillna(0).to_numpy(dtype=np.int64)

@@ -13,8 +13,12 @@ from tracekit.classify.phrases import joined, number
 from tracekit.classify.signals import Bools, Floats, Objects
 from tracekit.intervals import Ints, holes
 from tracekit.tables import GAPS, CaptureInfo, GapCause, Kind
-from tracekit.tables.text import matches, words
+from tracekit.tables.text import is_word, matches, words
 
+_READ = (
+    "rank", "device", "stream", "name", "family", "ts_ns", "dur_ns", "correlation", "from_graph", "thread",
+    "launch_ts_ns", "launch_end_ns",
+)  # fmt: skip
 _SYNC = r"Synchronize|^(?:cuda|hip)Memcpy(?!\w*Async)"
 _PROFILER = r"(?i)buffer flush|activity buffer|instrumentation|profilerst(?:art|op)"
 STACKS = "Python stacks"
@@ -59,7 +63,7 @@ def find_gaps(
     Returns:
         GAPS. A step's gaps and its busy time add up to its window.
     """
-    rows = kernels[(kernels["kind"] != Kind.CPU_OP).to_numpy(dtype=bool)]
+    rows = kernels.loc[~is_word(kernels, "kind", Kind.CPU_OP), [name for name in _READ if name in kernels]]
     windows = steps[(steps["n_kernels"] > 0).to_numpy(dtype=bool)] if "n_kernels" in steps else steps
     if rows.empty or windows.empty:
         return GAPS.empty()

@@ -9,6 +9,7 @@ from tracekit.report.counted import with_factors
 from tracekit.report.roofs import with_roof_shares
 from tracekit.tables.ceilings import Ceilings
 from tracekit.tables.columns import column
+from tracekit.tables.text import category
 
 BY_NAME = ("name", "phase")
 BY_SHAPE = ("name", "phase", "grid", "_octave_flops", "_octave_bytes")
@@ -102,11 +103,11 @@ def _half_octaves(rows: pd.DataFrame, name: str) -> pd.Series:
 
 def _leaders(frame: pd.DataFrame) -> pd.Index:
     """The longest kernel of each group, among those of the class that holds most of the group's time."""
-    of_class = frame.groupby(["_group", "bottleneck"], observed=True, dropna=False, sort=False)["own_ns"]
-    group = frame["_group"].to_numpy()
-    order = np.lexsort(
-        (-column(frame, "dur_ns"), -of_class.transform("sum").to_numpy(dtype=np.float64), group)
-    )
+    group = frame["_group"].to_numpy(dtype=np.int64)
+    kinds = category(frame, "bottleneck")
+    pair = group * (len(kinds.categories) + 1) + kinds.codes + 1
+    held = np.bincount(pair, column(frame, "own_ns"))[pair]
+    order = np.lexsort((-column(frame, "dur_ns"), -held, group))
     first = np.diff(group[order], prepend=-1) != 0
     leaders: pd.Index = frame.index[order[first]]
     return leaders

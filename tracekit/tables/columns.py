@@ -27,10 +27,12 @@ def lanes(
     rows = np.arange(len(frame)) if among is None else np.flatnonzero(among)
     key = np.zeros(len(rows), np.int64)
     for name in names:
-        codes, values = pd.factorize(column(frame, name)[rows])
-        key = key * (len(values) + 1) + codes + 1
-    # Most captures are of one rank and device.
-    if len(rows) and (key == key[0]).all():
-        return [rows]
+        values = column(frame, name)[rows]
+        # Most captures are of one rank and device.
+        if not (np.isnan(values).all() or (values == values[0]).all()):
+            codes, found = pd.factorize(values)
+            key = key * (len(found) + 1) + codes + 1
+    if not key.any():
+        return [rows] if len(rows) else []
     codes, combinations = pd.factorize(key)
     return [rows[codes == number] for number in range(len(combinations))]

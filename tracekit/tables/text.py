@@ -107,7 +107,7 @@ def numbered(numbers: Numbers, texts: Sequence[str | None] | Objects) -> pd.Cate
     found = sorted({text for text in named if text is not None})
     place = {text: number for number, text in enumerate(found)}
     codes = np.array([*(-1 if text is None else place[text] for text in named), -1], np.int32)
-    return pd.Categorical.from_codes(codes[numbers], pd.Index(found, dtype=object))
+    return pd.Categorical.from_codes(codes[numbers], pd.Index(found, dtype=object), validate=False)
 
 
 def with_flag(flags: pd.Series | pd.Categorical, rows: Bools, flag: str) -> pd.Categorical:
