@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from tracekit.classify.phrases import joined, number
+from tracekit.classify.phrases import Phrases, chosen, joined, named, number
 from tracekit.classify.signals import Bools, Floats, Objects
 from tracekit.intervals import Ints, holes
 from tracekit.tables import GAPS, CaptureInfo, GapCause, Kind
-from tracekit.tables.text import is_word, matches, words
+from tracekit.tables.text import category, is_word, matches
 
 _READ = (
     "rank", "device", "stream", "name", "family", "ts_ns", "dur_ns", "correlation", "from_graph", "thread",
@@ -45,7 +45,7 @@ class _Calls:
     start: Ints
     end: Ints
     thread: Ints
-    name: Objects
+    name: Phrases
 
 
 def find_gaps(
@@ -133,23 +133,24 @@ def _causes(
         f"; recorded with {STACKS}, which inflate host time" if info and "with_stack" in info.options else ""
     )
     delay, early = _us(done - idle.start), _us(idle.start - done)
-    copied = np.where(_to_host(before), " after a copy to the host", "").astype(object)
-    tests: list[tuple[Bools, GapCause, Objects | str]] = [
+    queued = joined("queued ", early, " before")
+    launched_late = joined("launched ", delay, " after the device drained")
+    waited = joined("host waited in ", sync_name, chosen(_to_host(before), " after a copy to the host"))
+    tests: list[tuple[Bools, GapCause, Phrases | str]] = [
         (_mostly(_calls(calls, _PROFILER), idle), GapCause.PROFILER, "the profiler flushed its buffers"),
         (np.isnan(launched), GapCause.UNKNOWN, "the next kernel has no launch record"),
         (same_graph, GapCause.DEPENDENCY, "between nodes of one graph replay"),
-        (synced, GapCause.SYNC, "host waited in " + sync_name + copied + ", then launched " + delay + " after the device drained"),
-        (late, GapCause.HOST, "launched " + delay + " after the device drained" + stacks),
-        (comm, GapCause.COMMUNICATION, "queued " + early + " before; hand-over between compute and a collective"),
-        (crossed, GapCause.DEPENDENCY, "queued " + early + " before on another stream, which waited"),
-        (~late, GapCause.DEPENDENCY, "queued " + early + " before; the device took this long to start it"),
-    ]  # fmt: skip
-    cause = np.full(len(idle.start), GapCause.UNKNOWN.value, dtype=object)
-    evidence = np.full(len(idle.start), "", dtype=object)
+        (synced, GapCause.SYNC, joined(waited, ", then ", launched_late)),
+        (late, GapCause.HOST, joined(launched_late, stacks)),
+        (comm, GapCause.COMMUNICATION, joined(queued, "; hand-over between compute and a collective")),
+        (crossed, GapCause.DEPENDENCY, joined(queued, " on another stream, which waited")),
+        (~late, GapCause.DEPENDENCY, joined(queued, "; the device took this long to start it")),
+    ]
+    nothing = np.zeros(len(idle.start), np.int64)
+    cause, evidence = Phrases(nothing, [GapCause.UNKNOWN.value]), Phrases(nothing, [""])
     for where, word, text in reversed(tests):
-        cause[where] = word.value
-        evidence[where] = text[where] if isinstance(text, np.ndarray) else text
-    return cause, evidence
+        cause, evidence = chosen(where, word.value, cause), chosen(where, text, evidence)
+    return cause.spelled(), evidence.spelled()
 
 
 def _nullable(frame: pd.DataFrame, name: str) -> Floats:
@@ -158,8 +159,8 @@ def _nullable(frame: pd.DataFrame, name: str) -> Floats:
     return np.asarray(frame[name].to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
 
 
-def _us(ns: Floats | Ints) -> Objects:
-    return joined(number(np.asarray(ns, dtype=np.float64) / 1e3), " us").spelled()
+def _us(ns: Floats | Ints) -> Phrases:
+    return joined(number(np.asarray(ns, dtype=np.float64) / 1e3), " us")
 
 
 def _same(left: pd.DataFrame, right: pd.DataFrame, name: str) -> Bools:
@@ -176,25 +177,25 @@ def _to_host(rows: pd.DataFrame) -> Bools:
 
 def _calls(calls: pd.DataFrame, pattern: str) -> _Calls:
     """Host calls whose name matches, in order of end."""
-    chosen = calls[matches(calls["name"], pattern)]
-    start = chosen["ts_ns"].to_numpy(dtype=np.int64)
-    end = start + chosen["dur_ns"].to_numpy(dtype=np.int64)
+    found = calls[matches(calls["name"], pattern)]
+    start = found["ts_ns"].to_numpy(dtype=np.int64)
+    end = start + found["dur_ns"].to_numpy(dtype=np.int64)
     order = np.argsort(end, kind="stable")
-    thread = chosen["thread"].to_numpy(dtype=np.int64)[order]
-    return _Calls(start[order], end[order], thread, words(chosen, "name")[order])
+    thread = found["thread"].to_numpy(dtype=np.int64)[order]
+    return _Calls(start[order], end[order], thread, named(category(found, "name")[order]))
 
 
-def _last_sync(calls: _Calls, thread: Floats, launched: Floats) -> tuple[Floats, Objects]:
+def _last_sync(calls: _Calls, thread: Floats, launched: Floats) -> tuple[Floats, Phrases]:
     """End and name of the last synchronisation on the launching thread before each launch; NaN where none."""
     end = np.full(len(thread), np.nan, dtype=np.float64)
-    name = np.full(len(thread), "", dtype=object)
+    name = np.full(len(thread), len(calls.name.texts) - 1)
     for one in np.unique(calls.thread):
         mine, asked = calls.thread == one, np.flatnonzero(thread == one)
         at = np.searchsorted(calls.end[mine], launched[asked], side="right") - 1
         asked, at = asked[at >= 0], at[at >= 0]
         end[asked] = calls.end[mine][at]
-        name[asked] = calls.name[mine][at]
-    return end, name
+        name[asked] = calls.name.numbers[mine][at]
+    return end, Phrases(name, calls.name.texts)
 
 
 def _mostly(calls: _Calls, idle: _Idle) -> Bools:

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from tracekit.tables import Kind, WorkSource
-from tracekit.tables.text import is_word
+from tracekit.tables.columns import column
+from tracekit.tables.text import distinct, is_word
 from tracekit.work.known import COLUMNS, fill_work, unknown_work
 
 Ints = npt.NDArray[np.int64]
@@ -90,14 +91,30 @@ def _donors(
 
 def _tokens(frames: list[pd.DataFrame], identity: list[str]) -> tuple[Ints, Ints]:
     """What each row is and which stream of which capture it ran on, as numbers."""
+    capture = np.repeat(np.arange(len(frames)), [len(frame) for frame in frames])
+    lanes = [
+        pd.factorize(np.concatenate([column(frame, name) for frame in frames]))[0] + 1
+        for name in ("device", "stream")
+    ]
+    return _combined(*(_text_numbers(frames, name) for name in identity)), _combined(capture, *lanes)
+
+
+def _text_numbers(frames: list[pd.DataFrame], name: str) -> Ints:
+    """A number for each text of a column, the same in all frames."""
+    place: dict[str, int] = {}
     parts = []
-    for number, frame in enumerate(frames):
-        columns = {name: frame[name].astype(object).to_numpy() for name in (*identity, "device", "stream")}
-        parts.append(pd.DataFrame(columns).assign(capture=number))
-    rows = pd.concat(parts, ignore_index=True)
-    what = rows.groupby(identity, sort=False, dropna=False).ngroup()
-    where = rows.groupby(["capture", "device", "stream"], sort=False, dropna=False).ngroup()
-    return np.asarray(what, dtype=np.int64), np.asarray(where, dtype=np.int64)
+    for frame in frames:
+        found, number = distinct(frame[name])
+        parts.append(np.array([place.setdefault(text, len(place)) for text in found], np.int64)[number])
+    return np.concatenate(parts)
+
+
+def _combined(*keys: Ints) -> Ints:
+    """A number for each combination of numbers, in the order of their first rows."""
+    both = np.zeros(len(keys[0]), np.int64)
+    for key in keys:
+        both = pd.factorize(both * (key.max(initial=0) + 1) + key)[0]
+    return both
 
 
 def _starts(kernels: pd.DataFrame, donor: pd.DataFrame, *, together: bool) -> Ints:
