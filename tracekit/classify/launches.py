@@ -28,14 +28,18 @@ def launch_delays(kernels: pd.DataFrame) -> pd.DataFrame:
     start, launch, done = (column(first, name) for name in ("ts_ns", "launch_ts_ns", "launch_end_ns"))
     delay = np.maximum(0.0, start - np.where(np.isnan(done), launch, done))
     rows = pd.DataFrame({"phase": in_words(first, "phase"), "delay": delay, "call": done - launch})
-    out: pd.DataFrame = rows.groupby("phase", sort=True, observed=True).agg(
-        n=("delay", "size"),
-        median_ns=("delay", "median"),
-        p95_ns=("delay", lambda values: values.quantile(0.95)),
-        queued=("delay", lambda values: float((values > QUEUED_NS).mean())),
-        call_ns=("call", "median"),
-    )
-    return out.reset_index()
+    told = [
+        {
+            "phase": phase,
+            "n": len(part),
+            "median_ns": part["delay"].median(),
+            "p95_ns": part["delay"].quantile(0.95),
+            "queued": float((part["delay"] > QUEUED_NS).mean()),
+            "call_ns": part["call"].median(),
+        }
+        for phase, part in rows.groupby("phase", sort=True, observed=True)
+    ]
+    return pd.DataFrame(told, columns=["phase", "n", "median_ns", "p95_ns", "queued", "call_ns"])
 
 
 def queue_depth(kernels: pd.DataFrame) -> pd.DataFrame:

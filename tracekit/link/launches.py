@@ -7,7 +7,7 @@ import pandas as pd
 from tracekit.intervals import Ints, in_order
 from tracekit.tables import Kind
 from tracekit.tables.calls import GRAPH_LAUNCH, LAUNCH
-from tracekit.tables.text import is_word, matches
+from tracekit.tables.text import distinct, is_word, matches, numbered
 
 
 def launching_calls(device_events: pd.DataFrame, runtime_calls: pd.DataFrame) -> Ints:
@@ -28,12 +28,19 @@ def launching_calls(device_events: pd.DataFrame, runtime_calls: pd.DataFrame) ->
     return np.where(ids[at] == asked, rows[at], -1)
 
 
-def _filled(own: pd.Series, calls: pd.Series, row: Ints, kernel: npt.NDArray[np.bool_]) -> pd.Series:
+def _filled(
+    own: pd.Series, calls: pd.Series, row: Ints, kernel: npt.NDArray[np.bool_]
+) -> pd.Series | pd.Categorical:
     """The kernel's own grid or block, else its launch's: older ROCm recorders put them there."""
     if calls.isna().all() or own.notna().all():
         return own
-    launch = calls.astype(object).reindex(row).set_axis(own.index).where(kernel)
-    return own if launch.isna().all() else own.astype(object).where(own.notna(), launch).astype("category")
+    (texts, number), (others, theirs) = distinct(own), distinct(calls)
+    nothing = len(others) - 1
+    launch = np.where(kernel & (row >= 0), theirs[row], nothing)
+    if (launch == nothing).all():
+        return own
+    filled = np.where(number < len(texts) - 1, number, launch + len(texts))
+    return numbered(filled, [*texts, *others[:-1], None])
 
 
 def join_launches(device_events: pd.DataFrame, runtime_calls: pd.DataFrame) -> pd.DataFrame:

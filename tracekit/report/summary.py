@@ -35,7 +35,8 @@ from tracekit.report.roofs import phase_shares
 from tracekit.roofline.apply import mbu, mfu
 from tracekit.tables import Bottleneck, Kind, Phase
 from tracekit.tables.ceilings import Ceilings, Roof
-from tracekit.tables.text import matches
+from tracekit.tables.columns import lanes
+from tracekit.tables.text import in_words, matches
 
 
 def summarise(
@@ -217,10 +218,9 @@ def _wall(part: pd.DataFrame, own_steps: pd.DataFrame) -> tuple[int, Any]:
         return window, "steps"
     if part.empty:
         return 0, "span"
-    place = [part["rank"], part["device"]]
-    first = part["ts_ns"].groupby(place, dropna=False).min()
-    last = (part["ts_ns"] + part["dur_ns"]).groupby(place, dropna=False).max()
-    return int((last - first).sum()), "span"
+    starts = part["ts_ns"].to_numpy(dtype=np.int64)
+    ends = starts + part["dur_ns"].to_numpy(dtype=np.int64)
+    return sum(int(ends[rows].max() - starts[rows].min()) for rows in lanes(part, "rank", "device")), "span"
 
 
 def _tokens(steps: pd.DataFrame) -> tuple[int | None, float]:
@@ -236,8 +236,9 @@ def _tokens(steps: pd.DataFrame) -> tuple[int | None, float]:
 
 
 def _idle(gaps: pd.DataFrame, own_steps: pd.DataFrame) -> dict[str, int]:
-    inside = gaps[gaps["step_id"].isin(own_steps["step_id"])]
-    sums = inside["dur_ns"].groupby(inside["cause"].astype(object)).sum().sort_values(ascending=False)
+    rows = gaps.loc[gaps["step_id"].isin(own_steps["step_id"]), ["dur_ns", "cause"]]
+    cause = pd.Series(in_words(rows, "cause"), index=rows.index)
+    sums = rows["dur_ns"].groupby(cause, observed=True).sum().sort_values(ascending=False)
     return {str(cause): int(value) for cause, value in sums.items() if value > 0}
 
 

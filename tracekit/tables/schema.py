@@ -134,7 +134,9 @@ class Table:
             if low.any():
                 raise TableError(self.name, column.name, f"is below {column.minimum:g}", row=_first(low))
         if column.words is not None:
-            odd = ~values.isin([str(word) for word in column.words]) & ~missing
+            from tracekit.tables.text import where  # noqa: PLC0415 - as above
+
+            odd = ~(missing | where(values, set(column.words).__contains__))
             if odd.any():
                 raise TableError(
                     self.name, column.name, f"has a word outside {column.words.__name__}", row=_first(odd)

@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +12,7 @@ import pandas as pd
 from tracekit.models import ModelConfig
 from tracekit.tables import Kind, WorkSource
 from tracekit.tables.stored import weight_item
-from tracekit.tables.text import matches
+from tracekit.tables.text import distinct, is_word, matches, numbered
 from tracekit.work.dtypes import element_size
 from tracekit.work.known import COLUMNS, fill_work, unknown_work
 from tracekit.work.pieces import Builder, Fusion, Piece, StepSizes
@@ -106,7 +106,7 @@ def apply_config(
     """
     wanting = unknown_work(kernels)
     if config.sliding_window and any(config.windowed):
-        summed = (kernels["flops_source"] == str(WorkSource.ANNOTATION)).to_numpy(dtype=np.bool_)
+        summed = is_word(kernels, "flops_source", WorkSource.ANNOTATION)
         wanting = wanting | summed
     if not wanting.any() or not len(steps):
         return kernels
@@ -117,7 +117,7 @@ def apply_config(
     for families, variants in _variants(builder):
         _match(places, families, variants, result)
     rows = wanting & result.filled
-    serving = wanting & kernels["family"].isin(_SERVING).to_numpy() & (places["step"].to_numpy() >= 0)
+    serving = wanting & is_word(kernels, "family", *_SERVING) & (places["step"].to_numpy() >= 0)
     result.serve(serving)
     rows |= serving
     return fill_work(kernels, rows, result.frame()[rows])
@@ -127,11 +127,13 @@ def _places(kernels: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
     """Each kernel's family and step, in order of start."""
     position = pd.Series(np.arange(len(steps)), index=steps["step_id"].astype("float64"))
     step = position.reindex(kernels["step_id"].astype("float64")).fillna(-1).to_numpy(dtype=np.int64)
-    step = np.where((kernels["kind"].astype(object) == str(Kind.KERNEL)).to_numpy(), step, -1)
+    step = np.where(is_word(kernels, "kind", Kind.KERNEL), step, -1)
     frame = pd.DataFrame({"row": np.arange(len(kernels)), "step": step, "ts_ns": kernels["ts_ns"].to_numpy()})
-    family = kernels["family"].astype(object).to_numpy(copy=True)
-    family[matches(kernels["name"], _MXFP8_INPUTS)] = _EXPERT_INPUTS
-    return frame.assign(family=family).sort_values("ts_ns", kind="stable")
+    found, family = distinct(kernels["family"])
+    family = np.where(matches(kernels["name"], _MXFP8_INPUTS), len(found), family)
+    return frame.assign(family=numbered(family, [*found[:-1], None, _EXPERT_INPUTS])).sort_values(
+        "ts_ns", kind="stable"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,22 +149,25 @@ class _Variant:
     steps: npt.NDArray[np.bool_] | None = None
 
 
-def _variants(builder: Builder) -> Iterator[tuple[tuple[str, ...], list[_Variant]]]:
-    """For each group of families, what an engine may launch, the likeliest first."""
+def _variants(builder: Builder) -> Iterator[tuple[tuple[str, ...], Iterable[_Variant]]]:
+    """For each group of families, what an engine may launch, the likeliest first; most often that one is made alone."""
     config = builder.config
     flags = itertools.product((True, False), repeat=4)
     fusions = [
         Fusion(head=head, qkv=qkv, gate_up=gate_up, router=router) for qkv, gate_up, router, head in flags
     ]
-    products = [_Variant(list(builder.products(fusion))) for fusion in fusions]
+    products: Iterable[_Variant] = (_Variant(list(builder.products(fusion))) for fusion in fusions)
     attention = [_Variant(list(builder.attention()))]
     if config.latent is not None:
         absorbing, mixed, two_forms = _latent_steps(builder)
         absorbed = [replace(fusion, absorbed=True) for fusion in fusions]
         both = [replace(fusion, both=True) for fusion in fusions]
         # Engines that mix are those that fuse, so both forms come before products that are not fused.
-        products[:0] = [_Variant(list(builder.products(fusion)), two_forms) for fusion in both]
-        products[:0] = [_Variant(list(builder.products(fusion)), absorbing) for fusion in absorbed]
+        products = itertools.chain(
+            (_Variant(list(builder.products(fusion)), absorbing) for fusion in absorbed),
+            (_Variant(list(builder.products(fusion)), two_forms) for fusion in both),
+            products,
+        )
         # One kernel a layer for both sides is of either form.
         attention = [
             _Variant(list(builder.attention(absorbed=True)), absorbing),
@@ -172,7 +177,7 @@ def _variants(builder: Builder) -> Iterator[tuple[tuple[str, ...], list[_Variant
     yield _PRODUCTS, products
     yield ("attn", "attn.mla"), attention
     norms = (Fusion(), Fusion(qk_norm=False), Fusion(qk_rope=True))
-    yield ("norm",), [_Variant(list(builder.norms(fusion))) for fusion in norms]
+    yield ("norm",), (_Variant(list(builder.norms(fusion))) for fusion in norms)
     yield ("rope",), [_Variant(list(builder.rotations()))]
     yield ("kv",), [_Variant(list(builder.cache_writes()))]
     yield ("act",), [_Variant(list(builder.activations()))]
@@ -195,14 +200,16 @@ def _latent_steps(builder: Builder) -> tuple[Bools, Bools, Bools]:
 
 
 def _match(
-    places: pd.DataFrame, families: tuple[str, ...], variants: list[_Variant], result: "_Filled"
+    places: pd.DataFrame, families: tuple[str, ...], variants: Iterable[_Variant], result: "_Filled"
 ) -> None:
-    chosen = places[places["family"].isin(families) & (places["step"] >= 0)]
+    chosen = places[is_word(places, "family", *families) & (places["step"] >= 0).to_numpy()]
     groups = chosen.groupby("step", sort=False)["row"]
     count, place = groups.transform("size").to_numpy(), groups.cumcount().to_numpy()
     done = np.zeros(len(chosen), dtype=np.bool_)
     step = chosen["step"].to_numpy()
     for variant in variants:
+        if done.all():
+            break
         pieces = variant.pieces
         here = ~done & (count == len(pieces))
         if variant.steps is not None:
