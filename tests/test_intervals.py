@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracekit.intervals import exclusive, holes, innermost, merge, nest, union_length
+from tracekit.intervals import exclusive, holes, in_order, innermost, levels, merge, nest, union_length
 
 SPANS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12)), min_size=0, max_size=25)
 
@@ -16,6 +16,33 @@ def arrays(spans: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
 
 def covered(starts: np.ndarray, ends: np.ndarray) -> set[int]:
     return {instant for low, high in zip(starts, ends, strict=True) for instant in range(low, high)}
+
+
+@given(SPANS)
+def test_positions_are_in_order_of_all_keys(spans: list[tuple[int, int]]) -> None:
+    starts, ends = arrays(spans)
+    assert in_order(starts, -ends).tolist() == np.lexsort((-ends, starts)).tolist()
+
+
+@given(SPANS)
+def test_what_is_around_an_interval_began_before_it_and_had_not_ended(spans: list[tuple[int, int]]) -> None:
+    starts, ends = arrays(spans)
+    nesting = nest(starts, ends)
+    low, high = starts[nesting.order], ends[nesting.order]
+    # An empty interval is open until the next instant.
+    open_at = [
+        [other for other in range(row) if max(high[other], low[other] + 1) > low[row]]
+        for row in range(len(low))
+    ]
+    assert nesting.depth.tolist() == [len(around) for around in open_at]
+    parents = [
+        max((other for other in range(row) if nesting.depth[other] == nesting.depth[row] - 1), default=-1)
+        for row in range(len(low))
+    ]
+    assert nesting.parent.tolist() == parents
+    assert [row for tier in levels(nesting.depth) for row in tier] == sorted(
+        range(len(low)), key=lambda row: (nesting.depth[row], row)
+    )
 
 
 @given(SPANS)

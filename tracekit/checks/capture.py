@@ -7,6 +7,7 @@ import pandas as pd
 
 from tracekit.tables import Capture, CaptureInfo, Kind, Linked, QualityNote
 from tracekit.tables.calls import GRAPH_LAUNCH, KERNEL_LAUNCH
+from tracekit.tables.columns import until_next
 from tracekit.tables.text import is_word, matches
 
 # Fewer kernels than this share of the launches means that the launches were captured, not run.
@@ -76,9 +77,8 @@ def _backwards(_capture: Capture, linked: Linked) -> Iterator[QualityNote]:
 
 def _stream_overlap(_capture: Capture, linked: Linked) -> Iterator[QualityNote]:
     rows = _device_work(linked, "device", "stream", "ts_ns", "dur_ns")
-    streams = rows.groupby([rows["device"].fillna(-1), rows["stream"].fillna(-1)], observed=True)
-    following = streams["ts_ns"].shift(-1)
-    over = (rows["ts_ns"] + rows["dur_ns"] - following).fillna(0).to_numpy(dtype=np.int64)
+    room = until_next(rows, ("device", "stream"), otherwise=np.iinfo(np.int64).max)
+    over = rows["dur_ns"].to_numpy(dtype=np.int64) - room
     if (over > 0).any():
         yield QualityNote(
             "stream_overlap",

@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from tracekit.tables import Capture, QualityNote
+from tracekit.tables.columns import until_next
 
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
@@ -114,12 +115,7 @@ def _clip(events: pd.DataFrame, notes: list[QualityNote]) -> pd.DataFrame:
 
 def _room(events: pd.DataFrame) -> Ints:
     """Time from each event's start to the next one's on its device and stream."""
-    streams = events.groupby([events["device"].fillna(-1), events["stream"].fillna(-1)], observed=True)[
-        "ts_ns"
-    ]
-    following = streams.shift(-1)
-    longest = np.int64(LONGEST)
-    return (following - events["ts_ns"]).fillna(longest).to_numpy(dtype=np.int64)
+    return until_next(events, ("device", "stream"), otherwise=LONGEST)
 
 
 def _suspect(events: pd.DataFrame, notes: list[QualityNote]) -> None:

@@ -6,7 +6,7 @@ import pandas as pd
 from tracekit.classify.case import exposed_ns, own_time
 from tracekit.classify.signals import Bools, Objects
 from tracekit.tables.columns import column
-from tracekit.tables.text import words
+from tracekit.tables.text import is_word, words
 from tracekit.tables.words import Bottleneck
 
 PARTS = ("idle", "communication", "copy", "overlapped", "unmodelled", "excess", "roof")
@@ -53,16 +53,15 @@ def _idle(steps: pd.DataFrame, gaps: pd.DataFrame) -> pd.DataFrame:
 
 
 def _is_transfer(rows: pd.DataFrame) -> Bools:
-    return np.isin(words(rows, "bottleneck"), [Bottleneck.COMMUNICATION.value, Bottleneck.COPY.value])
+    return is_word(rows, "bottleneck", Bottleneck.COMMUNICATION, Bottleneck.COPY)
 
 
 def _transfers(kernels: pd.DataFrame, own: pd.Series, inside: Bools, phase: str) -> pd.DataFrame:
     """Exposed communication and copies, and what of their exclusive time something else ran behind."""
-    label = words(kernels, "bottleneck")
     details, parts, times = [], [], []
     open_total = 0.0
     for word in (Bottleneck.COMMUNICATION.value, Bottleneck.COPY.value):
-        chosen = np.asarray((label == word) & inside, dtype=bool)
+        chosen = is_word(kernels, "bottleneck", word) & inside
         spent = float(own[chosen].sum())
         alone = min(spent, exposed_ns(kernels, chosen)) if chosen.any() else 0.0
         open_total += alone

@@ -7,7 +7,7 @@ import pandas as pd
 from tracekit.intervals import Ints, in_order
 from tracekit.tables import Kind
 from tracekit.tables.calls import GRAPH_LAUNCH, LAUNCH
-from tracekit.tables.text import distinct, is_word, matches, numbered
+from tracekit.tables.text import category, distinct, is_word, matches, numbered
 
 
 def launching_calls(device_events: pd.DataFrame, runtime_calls: pd.DataFrame) -> Ints:
@@ -49,7 +49,7 @@ def join_launches(device_events: pd.DataFrame, runtime_calls: pd.DataFrame) -> p
     row = launching_calls(device_events, calls)
     missing = row < 0
     start, length, thread = (_taken(calls[name], row) for name in ("ts_ns", "dur_ns", "thread"))
-    names = calls["name"].astype("category").cat
+    names = category(calls, "name")
     turn = pd.Series(row).groupby(row).cumcount().to_numpy(dtype=np.int64)
     kernel = is_word(device_events, "kind", Kind.KERNEL)
     return device_events.assign(
@@ -64,6 +64,6 @@ def join_launches(device_events: pd.DataFrame, runtime_calls: pd.DataFrame) -> p
     )
 
 
-def _taken(column: pd.Series, rows: Ints, otherwise: int = 0) -> Ints:
-    """A column's values at some rows; for row -1 another value."""
-    return np.append(column.to_numpy(dtype=np.int64), otherwise)[rows]
+def _taken(values: npt.ArrayLike, rows: Ints, otherwise: int = 0) -> Ints:
+    """Values at some rows; for row -1 another value."""
+    return np.append(np.asarray(values, np.int64), otherwise)[rows]

@@ -34,5 +34,15 @@ def lanes(
             key = key * (len(found) + 1) + codes + 1
     if not key.any():
         return [rows] if len(rows) else []
-    codes, combinations = pd.factorize(key)
-    return [rows[codes == number] for number in range(len(combinations))]
+    codes, _ = pd.factorize(key)
+    order = np.argsort(codes, kind="stable")
+    return np.split(rows[order], np.cumsum(np.bincount(codes))[:-1])
+
+
+def until_next(frame: pd.DataFrame, lane: tuple[str, ...], otherwise: int) -> npt.NDArray[np.int64]:
+    """Time from each row's start to that of the next row of its lane [ns]; something else for the last one."""
+    starts = frame["ts_ns"].to_numpy(dtype=np.int64)
+    out = np.full(len(frame), otherwise, np.int64)
+    for rows in lanes(frame, *lane):
+        out[rows[:-1]] = np.diff(starts[rows])
+    return out

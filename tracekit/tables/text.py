@@ -91,12 +91,7 @@ def flagged(column: pd.Series, flags: Iterable[str]) -> Bools:
     return where(column, lambda text: not wanted.isdisjoint(text.split(",")))
 
 
-def coded(texts: Objects) -> pd.Categorical:
-    """Texts as a category, its words in order; None and NaN are null."""
-    return numbered(*pd.factorize(texts))
-
-
-def numbered(numbers: Numbers, texts: Sequence[str | None] | Objects) -> pd.Categorical:
+def numbered(numbers: Numbers, texts: Sequence[str | None]) -> pd.Categorical:
     """Texts by their numbers as a category, its words in order; null where the number is negative or its text None.
 
     A text may have several numbers, and one that no row has is no word of the category. Making a million texts first,
