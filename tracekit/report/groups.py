@@ -1,6 +1,7 @@
 """Kernels put together for reading: by name and phase, and by name, phase and shape."""
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from tracekit.report.accounting import NS
@@ -8,8 +9,8 @@ from tracekit.report.counted import SUMS as COUNTED
 from tracekit.report.counted import with_factors
 from tracekit.report.roofs import with_roof_shares
 from tracekit.tables.ceilings import Ceilings
-from tracekit.tables.columns import column
-from tracekit.tables.text import category
+from tracekit.tables.columns import column, combined
+from tracekit.tables.text import category, distinct
 
 BY_NAME = ("name", "phase")
 BY_SHAPE = ("name", "phase", "grid", "_octave_flops", "_octave_bytes")
@@ -68,7 +69,7 @@ def grouped(rows: pd.DataFrame, ceilings: Ceilings, by: tuple[str, ...] = BY_NAM
         excess_ns=column(rows, "excess_ns"),
     )
     # By number: a key with nulls in it (an op has no grid) would not find itself in a join.
-    frame["_group"] = frame.groupby(list(by), observed=True, dropna=False, sort=False).ngroup()
+    frame["_group"] = combined(*(_numbers(frame, name) for name in by))
     groups = frame.groupby("_group")
     sums = groups[[*_SUMS]].sum().join(groups[known].sum(min_count=1), validate="1:1")
     sums["count"] = groups.size()
@@ -79,6 +80,13 @@ def grouped(rows: pd.DataFrame, ceilings: Ceilings, by: tuple[str, ...] = BY_NAM
     return with_factors(with_roof_shares(_with_rates(out, ceilings), ceilings)).sort_values(
         "own_ns", ascending=False, kind="stable", ignore_index=True
     )
+
+
+def _numbers(frame: pd.DataFrame, name: str) -> npt.NDArray[np.int64]:
+    """A number for each value of a column, null being one."""
+    if pd.api.types.is_numeric_dtype(frame[name]):
+        return pd.factorize(column(frame, name))[0] + 1
+    return distinct(frame[name])[1]
 
 
 def _with_rates(out: pd.DataFrame, ceilings: Ceilings) -> pd.DataFrame:

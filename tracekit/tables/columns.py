@@ -25,18 +25,22 @@ def lanes(
         among: Rows to look at; all of them by default.
     """
     rows = np.arange(len(frame)) if among is None else np.flatnonzero(among)
-    key = np.zeros(len(rows), np.int64)
-    for name in names:
-        values = column(frame, name)[rows]
-        # Most captures are of one rank and device.
-        if not (np.isnan(values).all() or (values == values[0]).all()):
-            codes, found = pd.factorize(values)
-            key = key * (len(found) + 1) + codes + 1
-    if not key.any():
+    columns = (column(frame, name)[rows] for name in names)
+    # Most captures are of one rank and device.
+    several = [one for one in columns if not (np.isnan(one).all() or (one == one[0]).all())]
+    if not several:
         return [rows] if len(rows) else []
-    codes, _ = pd.factorize(key)
+    codes = combined(*(pd.factorize(one)[0] + 1 for one in several))
     order = np.argsort(codes, kind="stable")
     return np.split(rows[order], np.cumsum(np.bincount(codes))[:-1])
+
+
+def combined(*keys: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
+    """A number for each combination of numbers from 0 on, in the order of their first rows."""
+    both = np.zeros(len(keys[0]), np.int64)
+    for key in keys:
+        both = pd.factorize(both * (int(key.max(initial=0)) + 1) + key)[0]
+    return both
 
 
 def until_next(frame: pd.DataFrame, lane: tuple[str, ...], otherwise: int) -> npt.NDArray[np.int64]:

@@ -97,7 +97,7 @@ def numbered(numbers: Numbers, texts: Sequence[str | None]) -> pd.Categorical:
     A text may have several numbers, and one that no row has is no word of the category. Making a million texts first,
     to find the few distinct ones among them again, takes a hundred times as long.
     """
-    used = np.bincount(numbers[numbers >= 0], minlength=len(texts)) > 0
+    used = np.bincount(numbers.astype(np.intp) + 1, minlength=len(texts) + 1)[1:] > 0
     named = [text if here else None for text, here in zip(texts, used, strict=True)]
     found = sorted({text for text in named if text is not None})
     place = {text: number for number, text in enumerate(found)}

@@ -77,7 +77,11 @@ def find_owners(kernels: pd.DataFrame, ops: pd.DataFrame, signed: Signed) -> Own
         return Owners(nowhere, nowhere.copy(), no, cpu, no.copy(), no.copy(), no.copy())
     tree = _Tree(ops, signed)
     inside = work & (rows >= 0)
-    owner = np.where(inside, np.where(cpu, tree.nearest[rows], tree.nearest_working[rows]), -1)
+    owner = np.where(
+        cpu,
+        tree.nearest(tree.kind >= 0, np.where(inside & cpu, rows, -1)),
+        tree.nearest(tree.working, np.where(inside & ~cpu, rows, -1)),
+    )
     owned = owner >= 0
     signature = np.where(owned, tree.signature[owner], -1)
     down = owned & tree.stood_down[owner]
@@ -86,7 +90,7 @@ def find_owners(kernels: pd.DataFrame, ops: pd.DataFrame, signed: Signed) -> Own
     # What MLA's op launches itself beside its attention op may be a product.
     latent = owned & (np.where(owned, signed.kind[signature], -1) == _LATENT)
     covered = (down & (cpu | (own & ~latent))) | (cpu & inside & ~owned & tree.has_inner_work[rows])
-    in_latent = owned & ~latent & (tree.around_latent[owner] >= 0)
+    in_latent = owned & ~latent & (tree.nearest(tree.kind == _LATENT, owner) >= 0)
     return Owners(owner, signature, own, cpu, active, covered, in_latent)
 
 
@@ -95,19 +99,27 @@ class _Tree:
 
     def __init__(self, ops: pd.DataFrame, signed: Signed) -> None:
         self.signature = ops["signature"].to_numpy(dtype=np.int64)
-        parent = ops["parent"].to_numpy(dtype=np.int64)
-        tiers = levels(ops["depth"].to_numpy(dtype=np.int64))
-        kind = signed.kind[self.signature]
+        self.parent = ops["parent"].to_numpy(dtype=np.int64)
+        self.kind = signed.kind[self.signature]
+        self.working = (self.kind >= 0) & (self.kind != _VIEW)
         works = np.array([work is not None for work in signed.work], dtype=np.bool_)
-        self.has_work = works[self.signature] & (kind >= 0)
-        working = (kind >= 0) & (kind != _VIEW)
-        bits = np.where(self.has_work & working, np.left_shift(1, np.maximum(kind, 0)), 0)
-        inner = _inner(bits, parent, tiers)
+        self.has_work = works[self.signature] & (self.kind >= 0)
+        bits = np.where(self.has_work & self.working, np.left_shift(1, np.maximum(self.kind, 0)), 0)
+        inner = _inner(bits, self.parent, levels(ops["depth"].to_numpy(dtype=np.int64)))
         self.has_inner_work = inner != 0
-        self.stood_down = working & ((inner & _done_by()[kind]) != 0)
-        self.nearest = _nearest(kind >= 0, parent, tiers)
-        self.nearest_working = _nearest(working, parent, tiers)
-        self.around_latent = _nearest(kind == _LATENT, parent, tiers)
+        self.stood_down = self.working & ((inner & _done_by()[self.kind]) != 0)
+
+    def nearest(self, chosen: Bools, rows: Ints) -> Ints:
+        """Of each of some ops the op itself where it is chosen, else the nearest chosen op above it; -1 for none."""
+        if not chosen.any():
+            return np.full(len(rows), -1, dtype=np.int64)
+        at = rows.copy()
+        asking = np.flatnonzero(at >= 0)
+        while len(asking):
+            asking = asking[~chosen[at[asking]]]
+            at[asking] = self.parent[at[asking]]
+            asking = asking[at[asking] >= 0]
+        return at
 
 
 def _done_by() -> Ints:
@@ -124,12 +136,3 @@ def _inner(bits: Ints, parent: Ints, tiers: list[Ints]) -> Ints:
         below = rows[parent[rows] >= 0]
         np.bitwise_or.at(inner, parent[below], bits[below] | inner[below])
     return inner
-
-
-def _nearest(chosen: Bools, parent: Ints, tiers: list[Ints]) -> Ints:
-    """The op itself where it is chosen, else the nearest chosen op above it, else -1."""
-    nearest = np.where(chosen, np.arange(len(parent)), -1)
-    for rows in tiers if chosen.any() else ():
-        asking = rows[(nearest[rows] < 0) & (parent[rows] >= 0)]
-        nearest[asking] = nearest[parent[asking]]
-    return nearest

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from tracekit.tables import Kind, WorkSource
-from tracekit.tables.columns import column
+from tracekit.tables.columns import column, combined
 from tracekit.tables.text import distinct, is_word
 from tracekit.work.known import COLUMNS, fill_work, unknown_work
 
@@ -96,7 +96,7 @@ def _tokens(frames: list[pd.DataFrame], identity: list[str]) -> tuple[Ints, Ints
         pd.factorize(np.concatenate([column(frame, name) for frame in frames]))[0] + 1
         for name in ("device", "stream")
     ]
-    return _combined(*(_text_numbers(frames, name) for name in identity)), _combined(capture, *lanes)
+    return combined(*(_text_numbers(frames, name) for name in identity)), combined(capture, *lanes)
 
 
 def _text_numbers(frames: list[pd.DataFrame], name: str) -> Ints:
@@ -107,14 +107,6 @@ def _text_numbers(frames: list[pd.DataFrame], name: str) -> Ints:
         found, number = distinct(frame[name])
         parts.append(np.array([place.setdefault(text, len(place)) for text in found], np.int64)[number])
     return np.concatenate(parts)
-
-
-def _combined(*keys: Ints) -> Ints:
-    """A number for each combination of numbers, in the order of their first rows."""
-    both = np.zeros(len(keys[0]), np.int64)
-    for key in keys:
-        both = pd.factorize(both * (key.max(initial=0) + 1) + key)[0]
-    return both
 
 
 def _starts(kernels: pd.DataFrame, donor: pd.DataFrame, *, together: bool) -> Ints:
