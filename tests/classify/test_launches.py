@@ -29,6 +29,13 @@ def test_delays_from_the_end_of_the_call_to_the_start() -> None:
     assert row["queued"] == pytest.approx(2 / 3)
 
 
+def test_delays_are_exact_on_a_clock_that_counts_from_1970() -> None:
+    rows = pd.DataFrame([kernel(0, 5, 8, 1)])
+    rows[["launch_ts_ns", "launch_end_ns", "ts_ns"]] += [1_764_000_000_123_456_789] * 3
+    (row,) = launch_delays(rows).to_dict("records")
+    assert (row["median_ns"], row["call_ns"]) == (3 * US, 5 * US)
+
+
 def test_a_replay_counts_once_by_its_first_kernel() -> None:
     rows = [kernel(0, 5, 8, 1), kernel(0, 5, 20, 1), kernel(0, 5, 30, 1)]
     (row,) = launch_delays(pd.DataFrame(rows)).to_dict("records")

@@ -132,6 +132,16 @@ def test_the_window_of_a_step_is_that_of_its_main_stream() -> None:
     assert steps["busy_ns"].tolist() == [10_000]
 
 
+def test_busy_time_is_exact_on_a_clock_that_counts_from_1970() -> None:
+    trace = TraceBuilder(base_ns=1_764_000_000_123_456_789).annotation(DECODE, 0, 500)
+    # On two streams that overlap by 3 ns, then a hole of 1 ns.
+    trace.launched(GEMM, launch_ts=1, ts=10, dur=2.003).launched("side", launch_ts=2, ts=12, dur=1, stream=9)
+    trace.launched(GEMM, launch_ts=3, ts=13.001, dur=5)
+    steps = phased(trace).steps
+    assert steps["dur_ns"].tolist() == [8_001]
+    assert steps["busy_ns"].tolist() == [8_000]
+
+
 def test_every_step_that_states_a_phase_is_kept_against_contrary_kernels_but_flagged() -> None:
     trace = TraceBuilder().annotation(PREFILL, 0, 10)
     trace.launched("void flashinfer::BatchDecodeWithPagedKVCacheKernel<int>()", launch_ts=3, ts=4, dur=9)

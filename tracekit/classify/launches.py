@@ -6,7 +6,7 @@ import pandas as pd
 from tracekit.classify.signals import Bools
 from tracekit.intervals import Ints, in_order
 from tracekit.tables import Kind
-from tracekit.tables.columns import column
+from tracekit.tables.columns import column, since
 from tracekit.tables.text import in_words, is_word
 
 _READ = ("phase", "ts_ns", "launch_ts_ns", "launch_end_ns")
@@ -25,7 +25,8 @@ def launch_delays(kernels: pd.DataFrame) -> pd.DataFrame:
         queue; near 0 the host is behind the device), and `call_ns` (median length of the launch call).
     """
     first = kernels[[name for name in _READ if name in kernels]].iloc[first_kernels(kernels, "correlation")]
-    start, launch, done = (column(first, name) for name in ("ts_ns", "launch_ts_ns", "launch_end_ns"))
+    origin = int(first["ts_ns"].min()) if len(first) else 0
+    start, launch, done = (since(first, name, origin) for name in ("ts_ns", "launch_ts_ns", "launch_end_ns"))
     delay = np.maximum(0.0, start - np.where(np.isnan(done), launch, done))
     rows = pd.DataFrame({"phase": in_words(first, "phase"), "delay": delay, "call": done - launch})
     told = [
@@ -68,10 +69,12 @@ def first_kernels(kernels: pd.DataFrame, *names: str) -> Ints:
     """
     rows = np.flatnonzero(_launched(kernels))
     rows = rows[np.argsort(kernels["ts_ns"].to_numpy(dtype=np.int64)[rows], kind="stable")]
-    keys = [np.nan_to_num(column(kernels, name)[rows], nan=-1.0) for name in ("launch_ts_ns", *names)]
+    launch = kernels["launch_ts_ns"].to_numpy(dtype=np.int64, na_value=0)[rows]
+    keys = [launch, *(np.nan_to_num(column(kernels, name)[rows], nan=-1.0) for name in names)]
     order = in_order(*keys)
-    new = np.any([np.diff(key[order], prepend=np.nan) != 0 for key in keys], axis=0)
-    return rows[np.sort(order[new])]
+    new = np.any([np.diff(key[order]) != 0 for key in keys], axis=0)
+    first: Ints = rows[np.sort(order[np.append(True, new)[: len(order)]])]
+    return first
 
 
 def _launched(kernels: pd.DataFrame) -> Bools:

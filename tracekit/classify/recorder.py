@@ -67,6 +67,6 @@ def _step_ns(steps: pd.DataFrame) -> float:
 
 
 def _apart(steps: pd.DataFrame) -> Iterator[np.ndarray]:
-    starts = column(steps, "ts_ns")
+    starts = steps["ts_ns"].to_numpy(dtype=np.int64)
     for rows in lanes(steps, "rank"):
         yield np.diff(np.sort(starts[rows]))

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from tracekit.intervals import Ints
+from tracekit.intervals import Ints, exclusive
 from tracekit.phase.attribute import Attribution
 from tracekit.phase.hosts import Flags, Spans, locate
 from tracekit.tables import Capture, Kind
@@ -108,16 +108,12 @@ def _on_main_stream(inside: pd.DataFrame) -> Flags:
 
 def _busy(inside: pd.DataFrame, span: pd.DataFrame) -> pd.Series:
     """Length of the union of each step's rows, inside its window."""
-    rows = inside.merge(
-        span[["low", "high"]],
-        left_on="step",
-        right_index=True,
-        suffixes=("", "_span"),
-        validate="many_to_one",
-    )
-    low = rows["low"].clip(rows["low_span"], rows["high_span"])
-    high = rows["high"].clip(rows["low_span"], rows["high_span"])
-    rows = rows.assign(low=low, high=high).sort_values(["step", "low"], kind="stable")
-    reach = rows.groupby("step")["high"].cummax().groupby(rows["step"]).shift()
-    own = rows["high"] - np.maximum(rows["low"], reach.fillna(rows["low"]).astype("int64"))
-    return own.clip(lower=0).groupby(rows["step"]).sum()
+    number = span.index.get_indexer(pd.Index(inside["step"]))
+    rows, number = inside[number >= 0], number[number >= 0]
+    first, last = (span[name].to_numpy(dtype=np.int64)[number] for name in ("low", "high"))
+    low, high = (np.clip(rows[name].to_numpy(dtype=np.int64), first, last) for name in ("low", "high"))
+    # Laid end to end, the windows have one union, of which each has its part.
+    length = (span["high"] - span["low"]).to_numpy(dtype=np.int64)
+    place = (np.cumsum(length) - length)[number] - first
+    own = exclusive(low + place, high + place)
+    return pd.Series(np.bincount(number, own, len(span)).astype(np.int64), index=span.index)

@@ -14,6 +14,18 @@ def column(frame: pd.DataFrame, name: str) -> Floats:
     return np.asarray(frame[name].to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
 
 
+def since(frame: pd.DataFrame, name: str, origin: int) -> Floats:
+    """A column of times as ns after an origin, NaN where null; all NaN where there is no such column.
+
+    A float holds a time since 1970 to 256 ns only, and one since the start of a recording to the nanosecond.
+    """
+    if name not in frame:
+        return column(frame, name)
+    times = frame[name]
+    after = times.to_numpy(dtype=np.int64, na_value=origin) - origin
+    return np.where(times.isna().to_numpy(dtype=bool), np.nan, after)
+
+
 def lanes(
     frame: pd.DataFrame, *names: str, among: npt.NDArray[np.bool_] | None = None
 ) -> list[npt.NDArray[np.intp]]:
