@@ -19,6 +19,7 @@ _READ = (
     "rank", "device", "stream", "name", "family", "ts_ns", "dur_ns", "correlation", "from_graph", "thread",
     "launch_ts_ns", "launch_end_ns",
 )  # fmt: skip
+_TIMES = ("ts_ns", "launch_ts_ns", "launch_end_ns")
 _SYNC = r"Synchronize|^(?:cuda|hip)Memcpy(?!\w*Async)"
 _PROFILER = r"(?i)buffer flush|activity buffer|instrumentation|profilerst(?:art|op)"
 STACKS = "Python stacks"
@@ -67,12 +68,18 @@ def find_gaps(
     windows = steps[(steps["n_kernels"] > 0).to_numpy(dtype=bool)] if "n_kernels" in steps else steps
     if rows.empty or windows.empty:
         return GAPS.empty()
+    # Nullable times become floats, which hold a time since the first kernel to the nanosecond, but none since 1970.
+    origin = int(rows["ts_ns"].min())
+    rows, windows, calls = (_later(frame, -origin) for frame in (rows, windows, runtime_calls))
     devices = rows["device"].astype("float64").fillna(-1)
-    parts = [
-        _device_gaps(rows[devices == device], windows, runtime_calls, info) for device in devices.unique()
-    ]
+    parts = [_device_gaps(rows[devices == device], windows, calls, info) for device in devices.unique()]
     out = pd.concat(parts, ignore_index=True).sort_values("ts_ns", kind="stable", ignore_index=True)
-    return GAPS.check(GAPS.conform(out))
+    return GAPS.check(GAPS.conform(_later(out, origin)))
+
+
+def _later(frame: pd.DataFrame, by: int) -> pd.DataFrame:
+    """The rows with every time so much later [ns]."""
+    return frame.assign(**{name: frame[name] + by for name in _TIMES if name in frame})
 
 
 def _device_gaps(
