@@ -9,6 +9,8 @@ from tracebuilder import TraceBuilder
 
 from tracekit.readers import cache, read_all
 
+KEY = f"{7:032x}"
+
 
 def trace() -> TraceBuilder:
     built = TraceBuilder(options={"record_shapes": 1}).annotation("step", 0, 50)
@@ -77,7 +79,21 @@ def test_what_was_used_last_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_a_damaged_entry_is_as_good_as_none(tmp_path: Path) -> None:
     path = trace().write(tmp_path / "t.json")
-    cache.store(tmp_path / "cache", "k", read_all(path))
-    (tmp_path / "cache" / "k" / "0" / "ops.parquet").write_bytes(b"junk")
-    assert cache.load(tmp_path / "cache", "k", path) is None
+    cache.store(tmp_path / "cache", KEY, read_all(path))
+    (tmp_path / "cache" / KEY / "0" / "ops.parquet").write_bytes(b"junk")
+    assert cache.load(tmp_path / "cache", KEY, path) is None
     assert cache.load(tmp_path / "cache", "absent", path) is None
+    cache.store(tmp_path / "cache", KEY, read_all(path))
+    assert cache.load(tmp_path / "cache", KEY, path) is not None
+
+
+def test_what_two_make_at_once_is_kept_once(tmp_path: Path) -> None:
+    captures = read_all(trace().write(tmp_path / "t.json"))
+
+    def write_late(draft: Path) -> None:
+        cache.store(tmp_path / "cache", KEY, captures)
+        (draft / "mine").touch()
+
+    cache.keep(tmp_path / "cache", KEY, write_late)
+    assert [place.name for place in (tmp_path / "cache").iterdir()] == [KEY]
+    assert cache.load(tmp_path / "cache", KEY, "t.json") is not None

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tracekit.classify import Finding
 from tracekit.errors import CaptureError
-from tracekit.readers.cache import keep, read_frame, used, write_frame
+from tracekit.readers.cache import forget, keep, read_frame, used, write_frame
 from tracekit.report.contract import CaptureUsed, DeviceUsed, Summary
 from tracekit.report.result import Result
 from tracekit.tables import GAPS, KERNELS, PUBLIC, QUALITY, STEPS, Table
@@ -118,5 +118,6 @@ def load(folder: Path, key: str) -> Result | None:
         used(entry)
         rest = msgspec.msgpack.decode((entry / _REST).read_bytes(), type=_Rest)
     except (OSError, msgspec.MsgspecError):
+        forget(entry)
         return None
     return KeptResult(entry, rest)

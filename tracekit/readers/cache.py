@@ -11,6 +11,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -161,17 +162,33 @@ def keep(folder: Path, key: str, write: Callable[[Path], None]) -> None:
         try:
             write(draft)
             (draft / _ENTRY).touch()
-            if not (folder / key).exists():
-                draft.rename(folder / key)
+            _place(draft, folder / key)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
-        _let_go_of_the_oldest(folder)
     except OSError as error:
         raise CaptureError(
             str(folder),
             f"the cache cannot be written: {error.strerror or error}",
             hint="give another folder with --cache-dir, or leave --cache out",
         ) from error
+
+    # Another process may be at the same: what it took away needs no letting go.
+    with suppress(OSError):
+        _let_go_of_the_oldest(folder)
+
+
+def _place(draft: Path, entry: Path) -> None:
+    try:
+        draft.rename(entry)
+    except OSError:
+        if not entry.exists():
+            raise
+
+
+def forget(entry: Path) -> None:
+    """Let go of an entry that cannot be read, so that it is made anew."""
+    if _is_entry(entry):
+        shutil.rmtree(entry, ignore_errors=True)
 
 
 def used(entry: Path) -> None:
@@ -235,6 +252,7 @@ def load(folder: Path, key: str, label: str) -> list[Capture] | None:
             _read(part, label) for part in sorted(entry.glob("[0-9]*"), key=lambda part: int(part.name))
         ] or None
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException):
+        forget(entry)
         return None
 
 
