@@ -108,6 +108,21 @@ def test_an_empty_step_has_the_phase_other() -> None:
     assert steps["flags"].astype(object).iloc[0] == "empty"
 
 
+def test_steps_that_nobody_annotated_are_no_tail_of_the_one_before() -> None:
+    trace = TraceBuilder().annotation(PREFILL, 0, 100)
+    for number in range(5):
+        trace.launched(GEMM, launch_ts=10 * number, ts=10 * number + 1, dur=9)
+    for number in range(9):
+        trace.launched(GEMM, launch_ts=200 + 10 * number, ts=201 + 10 * number, dur=5)
+    found = labels(phased(trace))
+    assert found["phase"].tolist() == ["prefill"] * 5 + ["unknown"] * 9
+    # A sampler may have more kernels than a replay has rows: it is short beside it.
+    short = TraceBuilder().annotation(DECODE, 0, 100).launched(GEMM, launch_ts=1, ts=2, dur=90)
+    for number in range(9):
+        short.launched(GEMM, launch_ts=101 + number, ts=101 + 2 * number, dur=2)
+    assert labels(phased(short))["phase"].tolist() == ["decode"] * 10
+
+
 def test_capture_of_graphs_is_no_step_of_the_engine() -> None:
     trace = TraceBuilder().annotation("capture_32_FULL", 0, 10)
     trace.launched(GEMM, launch_ts=3, ts=4, dur=1).launched(GEMM, launch_ts=20, ts=21, dur=1)

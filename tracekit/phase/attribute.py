@@ -3,14 +3,18 @@
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from tracekit.intervals import Ints
 from tracekit.phase.grammar import Reading
 from tracekit.phase.hosts import Flags, Spans, locate
 
+Floats = npt.NDArray[np.float64]
+
 HOW = ("inside", "post_step", "other_thread", "stream_order")
 POST_STEP_CONFIDENCE = 0.85  # samplers run between two annotations of one engine loop
+LONGEST_TAIL = 0.25  # of a step's own time, for a tail of more kernels than the step has
 OTHER_THREAD_CONFIDENCE = 0.8  # launched by a worker thread while exactly one step was under way
 STREAM_ORDER_CONFIDENCE = 0.8  # no launch record, between two kernels of one step on one stream
 
@@ -63,7 +67,7 @@ def attribute(kernels: pd.DataFrame, launched: Launches, steps: Spans) -> Attrib
     """Give each row of the kernels table its step.
 
     A launch inside a step is that step's. A launch after a step, before the next on its thread, is the
-    earlier step's too (`post_step`), unless that was set-up. A launch on a thread that has no steps is
+    earlier step's too (`post_step`), unless that was set-up, or what follows it outweighs it. A launch on a thread that has no steps is
     the step's that alone was under way. A kernel without a launch record is its neighbours' where both
     neighbours on its stream are of one step, since a stream runs in order of launch.
     """
@@ -74,6 +78,7 @@ def attribute(kernels: pd.DataFrame, launched: Launches, steps: Spans) -> Attrib
     how = np.where(inside >= 0, HOW.index("inside"), -1)
     post = (inside < 0) & (before >= 0)
     post[post] = open_end[before[post]]
+    post[post] = _is_tail(kernels["dur_ns"].to_numpy(dtype=np.float64), inside, before, post)[before[post]]
     step[post], how[post] = before[post], HOW.index("post_step")
     elsewhere = launched.known & (step < 0) & ~np.isin(launched.thread, steps.thread)
     alone = _only_step_at(steps, launched.time)
@@ -84,6 +89,16 @@ def attribute(kernels: pd.DataFrame, launched: Launches, steps: Spans) -> Attrib
     follows_on = between >= 0
     step, how = np.where(follows_on, between, step), np.where(follows_on, HOW.index("stream_order"), how)
     return Attribution(step, pd.Categorical.from_codes(how, pd.Index(HOW, dtype=object)), early)
+
+
+def _is_tail(time: Floats, inside: Ints, before: Ints, post: Flags) -> Flags:
+    """Whether what follows each step can be its tail, such as a sampler, and not steps that nobody annotated."""
+    count = int(before.max(initial=-1)) + 1
+    own, after = inside[inside >= 0], before[post]
+    outnumbered = np.bincount(after, minlength=count) > np.bincount(own, minlength=count)
+    spent = np.bincount(own, time[inside >= 0], count)
+    outweighed = outnumbered & (np.bincount(after, time[post], count) > LONGEST_TAIL * spent) & (spent > 0)
+    return np.asarray(~outweighed, dtype=bool)
 
 
 def _is_setup(reading: Reading) -> bool:
