@@ -42,6 +42,23 @@ def tags(page: str) -> list[tuple[str, dict[str, str | None]]]:
     return parser.seen
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"dur_ns": 0, "flops": 1e6, "dram_bytes": 1e3},
+        {"dur_ns": 9, "flops": 1e6, "dram_bytes": 0.0},
+        {"dur_ns": 0, "flops": 0.0, "dram_bytes": 1e3},
+    ],
+    ids=["no-time", "no-bytes", "no-time-no-flops"],
+)
+def test_kernels_without_a_rate_or_an_intensity_are_drawn_nowhere(
+    make_result: Make, row: dict[str, Any]
+) -> None:
+    result = make_result([{"name": "k", "ts_ns": 0, "flops_source": "shape", "peak": "bf16", **row}])
+    assert list(roofline_figures(result)) == []
+    assert "<html" in render_html(result)
+
+
 def test_every_section_stands_in_its_order_and_nothing_is_fetched(big_result: Make) -> None:
     page = render_html(big_result())
     seen = tags(page)

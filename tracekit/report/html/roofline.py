@@ -36,9 +36,11 @@ def roofline_figures(result: Result) -> Iterator[Figure]:
     """The roofline of kernels with FLOPs, and the bandwidth strip of those without."""
     groups = result.by_shape
     with_flops = groups["known_flops"] > 0
-    strip = groups[~with_flops & (groups["known_traffic"] > 0)]
+    # What took no time at its clock's grain has no rate, and what has no bytes no intensity.
+    placed = with_flops & (groups["arithmetic_intensity"] > 0) & (groups["flops_per_s"] > 0)
+    strip = groups[~with_flops & (groups["known_traffic"] > 0) & (groups["dram_bytes_per_s"] > 0)]
     roofs = roofs_in_force(result.rows, result.ceilings)
-    if with_flops.any():
+    if placed.any():
         yield _roofline(groups[with_flops], result.ceilings, roofs)
     if len(strip):
         yield _strip(strip, roofs.get("dram"))
