@@ -32,6 +32,11 @@ def test_steps_cut_off_by_the_window_are_left_out() -> None:
     assert len(matched.base) == 1
 
 
+def test_of_steps_that_are_all_cut_off_none_is_compared() -> None:
+    matched = match_steps(steps([100], flags=["partial"]), steps([100], flags=["partial"]))
+    assert (len(matched.base), len(matched.new), matched.left_out) == (0, 0, 2)
+
+
 def test_growth_of_the_cache_is_not_a_slowdown() -> None:
     """5 ns a cached token on both sides; new has 100 tokens more, and is otherwise the same."""
     first, later = np.arange(1000.0, 1012), np.arange(1100.0, 1112)

@@ -78,7 +78,8 @@ def _kinds(steps: pd.DataFrame, value: str) -> pd.DataFrame:
             "step_id": steps["step_id"].to_numpy(),
             "run": steps["run"].to_numpy(),
             "phase": frame["phase"],
-            "kind": kind,
+            # As objects: pandas 3 joins no text columns of which both are empty.
+            "kind": kind.astype(object),
             "sum_k": sum_k,
             "time": column(steps, value),
         }
