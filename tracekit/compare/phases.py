@@ -127,7 +127,7 @@ def _spread(table: pd.DataFrame) -> float | None:
         .groupby("family")
         .sum()
     )
-    sums = sums[sums["base"] >= 0.02 * sums["base"].sum()]
+    sums = sums[(sums["base"] > 0) & (sums["base"] >= 0.02 * sums["base"].sum())]
     if len(sums) < 3:  # noqa: PLR2004 - two families can move alike by chance
         return None
     return float((sums["new"] / sums["base"]).std())
