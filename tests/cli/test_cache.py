@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tracekit.cli import app
+from tracekit.errors import CaptureError
 
 SAMPLE = str(Path(__file__).parents[2] / "sample_traces" / "cpu-mixed")
 COMMANDS = {
@@ -40,3 +41,13 @@ def test_what_one_command_kept_serves_another(tmp_path: Path, monkeypatch: pytes
     assert len(list((tmp_path / "tracekit").iterdir())) > 1
     monkeypatch.setattr("tracekit.pipeline.analysis.load", None)
     assert run("kernels", "--cache")
+
+
+def test_a_folder_that_cannot_be_written_is_said_before_anything_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr("tracekit.pipeline.analysis.load", None)
+    result = CliRunner().invoke(app, ["report", SAMPLE, "--cache-dir", str(tmp_path / "file" / "below")])
+    assert isinstance(result.exception, CaptureError)
+    assert "the cache cannot be written" in result.exception.message

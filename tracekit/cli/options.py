@@ -202,10 +202,17 @@ def _time(option: str, text: str) -> float:
 
 
 def _cache_folder(*, on: bool, folder: Path | None) -> Path | None:
-    """The folder of kept captures, or None where none are to be kept."""
-    from tracekit.readers.cache import default_folder
+    """The folder where things are kept, or None where none are to be kept.
 
-    return folder or (default_folder() if on else None)
+    Raises:
+        CaptureError: It cannot be written.
+    """
+    from tracekit.readers.cache import default_folder, prepare
+
+    chosen = folder or (default_folder() if on else None)
+    if chosen is not None:
+        prepare(chosen)
+    return chosen
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -156,7 +156,7 @@ def keep(folder: Path, key: str, write: Callable[[Path], None]) -> None:
     Raises:
         CaptureError: The folder cannot be written.
     """
-    try:
+    with _writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=folder))
         try:
@@ -165,16 +165,32 @@ def keep(folder: Path, key: str, write: Callable[[Path], None]) -> None:
             _place(draft, folder / key)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
+    # Another process may be at the same: what it took away needs no letting go.
+    with suppress(OSError):
+        _let_go_of_the_oldest(folder)
+
+
+def prepare(folder: Path) -> None:
+    """Make the folder of all entries, and say before anything is read where nothing could be kept.
+
+    Raises:
+        CaptureError: It cannot be written.
+    """
+    with _writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise CaptureError(
             str(folder),
             f"the cache cannot be written: {error.strerror or error}",
             hint="give another folder with --cache-dir, or leave --cache out",
         ) from error
-
-    # Another process may be at the same: what it took away needs no letting go.
-    with suppress(OSError):
-        _let_go_of_the_oldest(folder)
 
 
 def _place(draft: Path, entry: Path) -> None:
