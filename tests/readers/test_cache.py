@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from tracebuilder import TraceBuilder
 
-from tracekit.readers import cache, read_all
+from tracekit.readers import cache, entries, read_all
 
 KEY = f"{7:032x}"
 
@@ -50,13 +50,13 @@ def test_the_key_follows_the_code_that_reads(tmp_path: Path, monkeypatch: pytest
 
 
 def test_the_program_is_its_code_and_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "_PACKAGE", tmp_path)
+    monkeypatch.setattr(entries, "_PACKAGE", tmp_path)
     said = []
     for name, text in (("a.py", "1"), ("a.py", "2"), ("b.toml", "1"), ("notes.md", "of no matter")):
         (tmp_path / name).write_text(text)
-        cache.program.cache_clear()
-        said.append(cache.program())
-    cache.program.cache_clear()
+        entries.program.cache_clear()
+        said.append(entries.program())
+    entries.program.cache_clear()
     assert len(set(said)) == 3
     assert said[-1] == said[-2]
 
@@ -72,7 +72,7 @@ def test_what_was_used_last_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         os.utime(folder / key, (when, when))
     assert cache.load(folder, keys[0], "t.json") is not None
     size = sum(file.stat().st_size for file in (folder / keys[0]).rglob("*"))
-    monkeypatch.setattr(cache, "MOST", int(2.5 * size))
+    monkeypatch.setattr(entries, "MOST", int(2.5 * size))
     cache.store(folder, keys[2], captures)
     assert sorted(place.name for place in folder.iterdir()) == sorted([keys[0], keys[2], "mine", f"{9:032x}"])
 
@@ -94,6 +94,6 @@ def test_what_two_make_at_once_is_kept_once(tmp_path: Path) -> None:
         cache.store(tmp_path / "cache", KEY, captures)
         (draft / "mine").touch()
 
-    cache.keep(tmp_path / "cache", KEY, write_late)
+    entries.keep(tmp_path / "cache", KEY, write_late)
     assert [place.name for place in (tmp_path / "cache").iterdir()] == [KEY]
     assert cache.load(tmp_path / "cache", KEY, "t.json") is not None

@@ -207,7 +207,7 @@ def _cache_folder(*, on: bool, folder: Path | None) -> Path | None:
     Raises:
         CaptureError: It cannot be written.
     """
-    from tracekit.readers.cache import default_folder, prepare
+    from tracekit.readers.entries import default_folder, prepare
 
     chosen = folder or (default_folder() if on else None)
     if chosen is not None:

@@ -11,8 +11,8 @@ from tracekit.models import CONFIG
 from tracekit.pipeline.calibration import calibrations_folder
 from tracekit.pipeline.loading import with_given_roles
 from tracekit.pipeline.options import Options
-from tracekit.readers.cache import content_of, digest, program
 from tracekit.readers.discover import discover
+from tracekit.readers.entries import content_of, digest, program
 from tracekit.readers.source import STDIN
 
 _BESIDE = (RUN, CEILINGS, INDEX)

@@ -11,10 +11,11 @@ import pyarrow as pa
 
 from tracekit.classify import Finding
 from tracekit.errors import CaptureError
-from tracekit.readers.cache import forget, keep, read_frame, used, write_frame
+from tracekit.readers.entries import forget, keep, used
 from tracekit.report.contract import CaptureUsed, DeviceUsed, Summary
 from tracekit.report.result import Result
 from tracekit.tables import GAPS, KERNELS, PUBLIC, QUALITY, STEPS, Table
+from tracekit.tables.arrow import read_frame, write_frame
 from tracekit.tables.ceilings import Ceilings
 
 T = TypeVar("T")
