@@ -1,5 +1,6 @@
 """A report with counters: measured bytes beside the model's minimum, and what failed said beside the rest."""
 
+import io
 import json
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from tracekit.cli import app
 from tracekit.errors import UsageError
 from tracekit.formats import TIMING_TRACE, RunManifest, Workload
 from tracekit.pipeline import Options, analyze
-from tracekit.report import wording
+from tracekit.pipeline.kept import KeptResult
+from tracekit.report import print_summary, wording
 from tracekit.report.html import render_html
 from tracekit.report.reference import json_schema
 
@@ -223,3 +225,17 @@ def test_without_counters_nothing_is_said_of_them(three: tuple[str, str], tmp_pa
     assert "Measured" not in done.stdout
     assert "Re-read" not in (folder / "report.md").read_text()
     assert "Measured beside modelled" not in (folder / "report.html").read_text()
+
+
+def test_what_was_measured_is_kept_with_the_analysis(three: tuple[str, str], tmp_path: Path) -> None:
+    trace, counters = three
+    options = Options(counters=(counters,), cache=tmp_path / "kept")
+    first, second = analyze([trace], options), analyze([trace], options)
+    assert isinstance(second, KeptResult)
+    assert second.summary == first.summary
+    assert render_html(second) == render_html(first)
+    texts = [io.StringIO(), io.StringIO()]
+    for result, text in zip((first, second), texts, strict=True):
+        print_summary(result, stream=text)
+    assert "Re-read" in texts[0].getvalue()
+    assert texts[1].getvalue() == texts[0].getvalue()
