@@ -219,6 +219,21 @@ def test_a_diffusion_pipeline_has_no_prefill_though_it_attends_like_one(frame: s
 
 
 @pytest.mark.parametrize(
+    ("op", "dims", "steps"),
+    [
+        ("aten::group_norm", [2, 320, 64, 64], 0),
+        ("aiter::_groupnorm_run", [1, 512, 32, 32], 0),
+        ("aten::upsample_nearest2d", [1, 512, 32, 32], 0),
+        ("aten::group_norm", [8, 4096], 1),  # over rows of tokens: a layer of some language models
+    ],
+)
+def test_what_makes_pictures_has_neither_prefill_nor_decode(op: str, dims: list[int], steps: int) -> None:
+    trace = forward(TraceBuilder(), 0, query=512, key=512)
+    trace.op(op, 30, 2, dims=[dims, [], [], [], []])
+    assert len(phased(trace).steps) == steps
+
+
+@pytest.mark.parametrize(
     ("path", "phase", "confidence"),
     [
         ("1780000000.5-TP-0-DECODE.trace.json", "decode", 0.8),

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from tracekit.tables import Capture, Linked
+from tracekit.tables.text import matches
 
 # Ops that are the attention of one layer, over packed tokens [T, H, D] or over a batch [B, H, S, D].
 PACKED_ATTENTION = re.compile(
@@ -21,6 +22,8 @@ EAGER_ATTENTION = re.compile(r"^aten::softmax$")  # of scores [B, H, q, k], wher
 LINEAR = re.compile(r"^(?:aten::(?:mm|addmm|linear|matmul)|\w+::\w*(?:gemm|_mm)\w*)$")
 VOCABULARY = 8192  # an output this wide and much wider than the input is the language-model head
 HEAD_RATIO = 4
+# Of pictures [N, C, H, W] or films: what diffusion, and the decoder after it, are made of.
+IMAGE, _PICTURE = re.compile(r"group_?norm(?:_run)?$|^aten::upsample_nearest\w*$"), 4
 SAMPLER = re.compile(r"argmax|multinomial")  # over [rows, words]
 SAMPLED_RANK, LEAST_WORDS = 2, 256
 BATCHED_RANK = 4
@@ -42,6 +45,12 @@ def signature_facts(capture: Capture) -> pd.DataFrame:
     facts = [_facts(str(op), _parse(text)) for op, text in zip(ops, texts, strict=True)]
     names = ["tokens", "query", "key", "logits", "column", "vector", "weight"]
     return pd.DataFrame(facts, columns=names, index=pd.RangeIndex(len(facts)), dtype="float64")
+
+
+def makes_images(capture: Capture) -> bool:
+    """Whether channels are normalised in groups over pictures, or pictures enlarged; as far as shapes tell."""
+    texts = capture.signatures["dims"].astype(object)[matches(capture.signatures["op"], IMAGE)]
+    return any(_is_shape(first) and len(first) >= _PICTURE for first, *_ in filter(None, map(_parse, texts)))
 
 
 def op_facts(capture: Capture, linked: Linked) -> pd.DataFrame:

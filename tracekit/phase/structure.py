@@ -9,7 +9,7 @@ import pandas as pd
 from tracekit.intervals import Ints
 from tracekit.phase.grammar import Reading, Rule
 from tracekit.phase.hosts import Flags, Spans
-from tracekit.phase.shapes import ATTENTION, EAGER_ATTENTION, PACKED_ATTENTION
+from tracekit.phase.shapes import ATTENTION, EAGER_ATTENTION, PACKED_ATTENTION, makes_images
 from tracekit.phase.windows import GRAPH_LAUNCH
 from tracekit.registry import Row
 from tracekit.tables import Capture, Linked
@@ -106,7 +106,12 @@ def _as_spans(found: list[tuple[int, int, int]]) -> Spans:
 
 
 def is_language_model(capture: Capture, kernels: pd.DataFrame) -> bool:
-    """Whether anything in a capture speaks of tokens: without that, its steps are not prefill or decode."""
+    """Whether anything in a capture speaks of tokens: without that, its steps are not prefill or decode.
+
+    A pipeline that makes pictures has tokens too, of its prompt, and none of its steps writes any.
+    """
+    if makes_images(capture):
+        return False
     tokens = (
         matches(capture.ops["name"], EMBEDDING)
         | matches(capture.ops["name"], SAMPLING)
