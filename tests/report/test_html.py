@@ -13,7 +13,7 @@ import pytest
 from tracekit.report import CaptureUsed, Result
 from tracekit.report.html import render_html
 from tracekit.report.html.method import defaults
-from tracekit.report.html.roofline import roofline_figures
+from tracekit.report.html.roofline import MAX_MARKS, roofline_figures
 from tracekit.tables.ceilings import Ceilings, Roof
 
 Make = Callable[..., Result]
@@ -57,6 +57,17 @@ def test_kernels_without_a_rate_or_an_intensity_are_drawn_nowhere(
     result = make_result([{"name": "k", "ts_ns": 0, "flops_source": "shape", "peak": "bf16", **row}])
     assert list(roofline_figures(result)) == []
     assert "<html" in render_html(result)
+
+
+def test_what_has_no_place_takes_no_room_from_what_has_one(make_result: Make) -> None:
+    told = {"flops_source": "shape", "peak": "bf16", "flops": 1e9}
+    rows = [
+        {"name": f"k{at}", "ts_ns": 100 * at, "dur_ns": 100, "dram_bytes": 0.0, **told}
+        for at in range(MAX_MARKS)
+    ]
+    last = {"name": "placed", "ts_ns": 100 * MAX_MARKS, "dur_ns": 9, "dram_bytes": 1e3, **told}
+    (figure,) = roofline_figures(make_result([*rows, last]))
+    assert "placed" in json.dumps(figure.spec)
 
 
 def test_every_section_stands_in_its_order_and_nothing_is_fetched(big_result: Make) -> None:

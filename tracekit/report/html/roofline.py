@@ -41,7 +41,7 @@ def roofline_figures(result: Result) -> Iterator[Figure]:
     strip = groups[~with_flops & (groups["known_traffic"] > 0) & (groups["dram_bytes_per_s"] > 0)]
     roofs = roofs_in_force(result.rows, result.ceilings)
     if placed.any():
-        yield _roofline(groups[with_flops], result.ceilings, roofs)
+        yield _roofline(groups[with_flops], groups[placed], result.ceilings, roofs)
     if len(strip):
         yield _strip(strip, roofs.get("dram"))
 
@@ -119,8 +119,10 @@ def _points(marks: list[Spec], encoding: Spec) -> Spec:
     }
 
 
-def _roofline(marked: pd.DataFrame, ceilings: Ceilings, roofs: dict[str, Roof]) -> Figure:
-    every = [mark for mark in _marks(marked) if mark["x"] and mark["y"]]
+def _roofline(
+    with_flops: pd.DataFrame, placed: pd.DataFrame, ceilings: Ceilings, roofs: dict[str, Roof]
+) -> Figure:
+    every = _marks(placed)
     marks = _worth_room(every, "x", "y")
     ridges = {word: ridge for word in roofs if word != "dram" and (ridge := ceilings.ridge(word)) is not None}
     peaks = [roof.used for word, roof in roofs.items() if word != "dram" and roof.used is not None]
@@ -137,15 +139,15 @@ def _roofline(marked: pd.DataFrame, ceilings: Ceilings, roofs: dict[str, Roof]) 
         )
     ]
     layers = [*_roof_lines(roofs, ridges, (low, high), up[0]), *layers]
-    share = float(marked["share"].sum())
-    inferred = float(marked["share"][~marked["flops_source"].isin(_FIRM)].sum())
+    share = float(with_flops["share"].sum())
+    inferred = float(with_flops["share"][~with_flops["flops_source"].isin(_FIRM)].sum())
     shown = ", ".join(f"{word} {digits(value)}" for word, value in ridges.items()) or "unknown"
     reading = (
         f"Kernels with modelled FLOPs hold {percent(share)} of the kernel time ({percent(inferred)} from inferred "
         f"dimensions, drawn hollow); area is share of time; left of a ridge (FLOP/byte: {shown}) DRAM is the nearer roof, right of it arithmetic; "
         f"intensity uses minimum bytes, so true marks lie at or left of the drawn ones."
     )
-    if more := max(0, len(marked) - MAX_MARKS) + len(every) - len(marks):
+    if more := max(0, len(placed) - MAX_MARKS) + len(every) - len(marks):
         reading += f" {more} group{'s' if more > 1 else ''} of the least time {'are' if more > 1 else 'is'} not drawn."
     return Figure("roofline", "Roofline", reading, chart(layers, height=420, description=reading))
 
