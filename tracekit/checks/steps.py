@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import pandas as pd
 
 from tracekit.tables import LLM_PHASES, Capture, GapCause, QualityNote
-from tracekit.tables.text import matches
+from tracekit.tables.columns import is_true
+from tracekit.tables.text import matches, with_flag
 
 RECORDS_LOST = "graph_records_lost"
 """Flag of a step whose graphs were replayed and whose kernels were not recorded."""
@@ -21,15 +22,13 @@ def refuse_lost(kernels: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
 
     What was recorded of such a step is what ran outside the graph: its sums and rates would be of another step.
     """
-    replayed = set(kernels.loc[kernels["from_graph"].fillna(value=False).astype(bool), "step_id"].dropna())
+    replayed = set(kernels.loc[is_true(kernels, "from_graph"), "step_id"].dropna())
     lost = ((steps["n_graph_launches"] > 0) & ~steps["step_id"].isin(replayed)).to_numpy(dtype=bool)
     if not lost.any():
         return steps
-    flags = steps["flags"].astype(object)
-    marked = flags.where(flags.isna(), flags.astype(str) + ",").fillna("") + RECORDS_LOST
     figures = ("flops", "dram_bytes", "weight_bytes", "kv_bytes", "mfu", "mbu")
     empty = {name: steps[name].mask(lost) for name in figures if name in steps}
-    return steps.assign(flags=flags.where(~lost, marked).astype("category"), **empty)
+    return steps.assign(flags=with_flag(steps["flags"], lost, RECORDS_LOST), **empty)
 
 
 def _profiler_gaps(gaps: pd.DataFrame) -> Iterator[QualityNote]:

@@ -10,8 +10,8 @@ from collections.abc import Callable
 import numpy as np
 
 from tracekit.classify.phrases import Phrases, chosen, joined, number, percent
-from tracekit.classify.signals import Bools, Floats, Signals
-from tracekit.classify.verdict import Positions, Rule, Verdict, shares
+from tracekit.classify.signals import Bools, Floats, Positions, Signals
+from tracekit.classify.verdict import Rule, Verdict, shares
 from tracekit.tables.text import where
 from tracekit.tables.words import Bottleneck, Kind, Phase
 

@@ -5,8 +5,8 @@ import pandas as pd
 
 from tracekit.classify import analytic, counters
 from tracekit.classify.phrases import Phrases, chosen, joined, named
-from tracekit.classify.signals import NUMBER, signals
-from tracekit.classify.verdict import Positions, Rule, Verdict
+from tracekit.classify.signals import NUMBER, Positions, signals
+from tracekit.classify.verdict import Rule, Verdict
 from tracekit.tables.ceilings import Ceilings
 from tracekit.tables.text import category, numbered
 from tracekit.tables.words import Bottleneck

@@ -11,8 +11,8 @@ from collections.abc import Callable
 import numpy as np
 
 from tracekit.classify.phrases import Phrases, chosen, joined, number
-from tracekit.classify.signals import NUMBER, Bools, Floats, Signals
-from tracekit.classify.verdict import Positions, Rule, Verdict
+from tracekit.classify.signals import NUMBER, Bools, Floats, Positions, Signals
+from tracekit.classify.verdict import Rule, Verdict
 from tracekit.tables.words import Bottleneck
 
 _HIGH, _LOW, _POINTS = 80.0, 60.0, 10.0

@@ -18,7 +18,7 @@ from tracekit.classify.recorder import recorder
 from tracekit.classify.signals import Bools
 from tracekit.tables import LLM_PHASES, GapCause, Kind, Phase
 from tracekit.tables.ceilings import Ceilings
-from tracekit.tables.columns import column
+from tracekit.tables.columns import column, is_true
 from tracekit.tables.text import in_words, is_word, matches, occurring
 from tracekit.tables.words import Bottleneck
 from tracekit.units import duration, number_of, percent
@@ -86,7 +86,7 @@ def host_bound(case: Case) -> Iterator[Finding]:
         if not idle or not window:
             continue
         inside = case.is_in(phase)
-        replayed = float(_from_graph(case.rows)[inside].mean()) if inside.any() else 0.0
+        replayed = float(is_true(case.rows, "from_graph")[inside].mean()) if inside.any() else 0.0
         bound = int((steps["idle_host_ns"] > HOST_BOUND * column(steps, "dur_ns")).sum())
         over = min(idle, _recorder_ns(case, steps, phase))
         told = f"; {duration(over / len(steps))} of it is the recorder's" if over else ""
@@ -102,12 +102,6 @@ def host_bound(case: Case) -> Iterator[Finding]:
             f"{inside.sum() / len(steps):.0f} kernels and copies a step, {percent(replayed)} of them from graphs",
             _host_step(phase, replayed) + ("; --tpot or --ttft tells the recorder's part" if stacks else ""),
         )
-
-
-def _from_graph(rows: pd.DataFrame) -> Bools:
-    if "from_graph" not in rows:
-        return np.zeros(len(rows), np.bool_)
-    return rows["from_graph"].fillna(value=False).to_numpy(dtype=np.bool_)
 
 
 def _recorder_ns(case: Case, steps: pd.DataFrame, phase: str) -> float:

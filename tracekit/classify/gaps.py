@@ -13,6 +13,7 @@ from tracekit.classify.phrases import Phrases, chosen, joined, named, number
 from tracekit.classify.signals import Bools, Floats, Objects
 from tracekit.intervals import Ints, holes
 from tracekit.tables import GAPS, CaptureInfo, GapCause, Kind
+from tracekit.tables.columns import column, is_true
 from tracekit.tables.text import category, is_word, matches
 
 _READ = (
@@ -126,14 +127,12 @@ def _causes(
 ) -> tuple[Objects, Objects]:
     """Cause and evidence of each idle interval; the first that holds, in the order of `tests`."""
     after, before = rows.iloc[idle.after], rows.iloc[idle.before]
-    launched, thread = _nullable(after, "launch_ts_ns"), _nullable(after, "thread")
-    done = np.where(np.isnan(ended := _nullable(after, "launch_end_ns")), launched, ended)
+    launched, thread = column(after, "launch_ts_ns"), column(after, "thread")
+    done = np.where(np.isnan(ended := column(after, "launch_end_ns")), launched, ended)
     late = done > idle.start
     sync_end, sync_name = _last_sync(_calls(calls, _SYNC), thread, launched)
     synced = late & (sync_end >= idle.start) & (launched - sync_end < AFTER_SYNC_NS)
-    same_graph = _same(before, after, "correlation") & after["from_graph"].fillna(value=False).to_numpy(
-        dtype=bool
-    )
+    same_graph = _same(before, after, "correlation") & is_true(after, "from_graph")
     comm = _is_comm(before) | _is_comm(after)
     crossed = ~_same(before, after, "stream")
     stacks = (
@@ -160,18 +159,12 @@ def _causes(
     return cause.spelled(), evidence.spelled()
 
 
-def _nullable(frame: pd.DataFrame, name: str) -> Floats:
-    if name not in frame:
-        return np.full(len(frame), np.nan, dtype=np.float64)
-    return np.asarray(frame[name].to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
-
-
 def _us(ns: Floats | Ints) -> Phrases:
     return joined(number(np.asarray(ns, dtype=np.float64) / 1e3), " us")
 
 
 def _same(left: pd.DataFrame, right: pd.DataFrame, name: str) -> Bools:
-    return np.asarray(_nullable(left, name) == _nullable(right, name), dtype=bool)
+    return np.asarray(column(left, name) == column(right, name), dtype=bool)
 
 
 def _is_comm(rows: pd.DataFrame) -> Bools:

@@ -3,14 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 from tracekit.classify.phrases import Phrases, chosen, joined, named, number, percent
-from tracekit.classify.signals import Bools, Floats, Signals
+from tracekit.classify.signals import Bools, Floats, Positions, Signals
 from tracekit.tables.words import Bottleneck
-
-Positions = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

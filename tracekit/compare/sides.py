@@ -7,12 +7,12 @@ from pathlib import Path
 import msgspec
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tracekit.errors import FormatError
 from tracekit.report.contract import SCHEMA_VERSION, Summary
 from tracekit.report.result import Result
 from tracekit.tables import GAPS, KERNELS, STEPS, Table
+from tracekit.tables.arrow import read_frame
 
 SUMMARY = "summary.json"
 _FILES = {"kernels.parquet": KERNELS, "steps.parquet": STEPS, "gaps.parquet": GAPS}
@@ -120,7 +120,7 @@ def _read_table(path: Path, table: Table) -> pd.DataFrame:
     if not path.is_file():
         return table.empty()
     try:
-        frame = pq.read_table(path).to_pandas()
+        frame = read_frame(path)
     except (OSError, pa.ArrowException) as error:
         raise FormatError(
             str(path), f"not a Parquet table: {error}", hint="write it again with `tracekit report -o`"

@@ -13,6 +13,7 @@ from tracekit.phase.shapes import ATTENTION, EAGER_ATTENTION, PACKED_ATTENTION, 
 from tracekit.phase.windows import GRAPH_LAUNCH
 from tracekit.registry import Row
 from tracekit.tables import Capture, Linked
+from tracekit.tables.columns import is_true
 from tracekit.tables.text import matches
 
 # Ops that a forward pass begins with, and ops that pick the next token.
@@ -158,7 +159,7 @@ def _per_thread(capture: Capture, ops: pd.DataFrame, kernels: pd.DataFrame) -> d
 def _large_replays(capture: Capture, kernels: pd.DataFrame) -> pd.DataFrame:
     calls = capture.runtime_calls
     replay = calls.loc[matches(calls["name"], GRAPH_LAUNCH)]
-    from_graph = kernels["from_graph"].fillna(value=False).to_numpy(dtype=bool)
+    from_graph = is_true(kernels, "from_graph")
     size = kernels["correlation"][from_graph].value_counts()
     held = replay["correlation"].map(size).fillna(0).to_numpy(dtype=np.int64)
     return replay.iloc[np.flatnonzero(held >= LARGE_GRAPH)]

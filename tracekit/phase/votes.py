@@ -17,6 +17,7 @@ from tracekit.phase.grammar import Rule, read_name
 from tracekit.phase.hosts import Flags, Spans, locate
 from tracekit.phase.steps import Marks
 from tracekit.tables import Kind, Phase
+from tracekit.tables.columns import is_true
 from tracekit.tables.text import is_word
 
 SUREST = 0.95  # what is inferred is never as sure as what is written
@@ -196,7 +197,7 @@ def by_graph_structure(
     """One replay that holds nearly all kernels of a step is a decode; many replays around eager attention are not."""
     inside = found.how == "inside"
     work = inside & is_word(kernels, "kind", Kind.KERNEL)
-    graph = work & kernels["from_graph"].fillna(value=False).to_numpy(dtype=bool)
+    graph = work & is_true(kernels, "from_graph")
     total, replayed = _tally(found.step[work], len(steps)), _tally(found.step[graph], len(steps))
     replays = pd.Series(kernels["correlation"].to_numpy()[graph]).groupby(found.step[graph]).nunique()
     count = replays.reindex(range(len(steps)), fill_value=0).to_numpy()

@@ -14,6 +14,13 @@ def column(frame: pd.DataFrame, name: str) -> Floats:
     return np.asarray(frame[name].to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
 
 
+def is_true(frame: pd.DataFrame, name: str) -> npt.NDArray[np.bool_]:
+    """Whether a yes-or-no column says yes; no where null, or where there is no such column."""
+    if name not in frame:
+        return np.zeros(len(frame), np.bool_)
+    return np.asarray(frame[name].to_numpy(dtype=np.bool_, na_value=False), dtype=np.bool_)
+
+
 def since(frame: pd.DataFrame, name: str, origin: int) -> Floats:
     """A column of times as ns after an origin, NaN where null; all NaN where there is no such column.
 

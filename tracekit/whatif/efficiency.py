@@ -9,7 +9,7 @@ import pandas as pd
 from tracekit.classify.analytic import LOW
 from tracekit.tables import Bottleneck
 from tracekit.tables.ceilings import Ceilings
-from tracekit.tables.columns import column
+from tracekit.tables.columns import column, is_true
 from tracekit.whatif.floors import GROUPS, Load
 from tracekit.whatif.scenario import STORED
 
@@ -99,7 +99,7 @@ def observe(kernels: pd.DataFrame, steps: pd.DataFrame, gaps: pd.DataFrame) -> O
         _a_step(gaps[inside & host], steps),
         float((high - low) / 2 / middle) if middle else 0.0,
         float(middle),
-        float(kernels["from_graph"].fillna(value=False).astype(bool).mean()) if len(kernels) else 0.0,
+        float(is_true(kernels, "from_graph").mean()) if len(kernels) else 0.0,
     )
 
 

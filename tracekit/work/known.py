@@ -6,7 +6,7 @@ import pandas as pd
 
 from tracekit.tables import Kind
 from tracekit.tables.columns import column
-from tracekit.tables.text import category, distinct, is_word, numbered, with_flag
+from tracekit.tables.text import distinct, is_word, numbered
 
 COLUMNS = (
     "dtype",
@@ -56,8 +56,3 @@ def _texts(kernels: pd.DataFrame, places: Ints, work: pd.DataFrame, name: str) -
     known = values < len(others) - 1
     number[places[known]] = values[known] + len(texts)
     return numbered(number, [*texts[:-1], None, *others])
-
-
-def flagged(kernels: pd.DataFrame, rows: Bools, word: str) -> pd.Categorical:
-    """The flags of the kernels, with one more at some rows."""
-    return with_flag(category(kernels, "flags"), rows, word)

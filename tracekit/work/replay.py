@@ -13,6 +13,7 @@ import pandas as pd
 
 from tracekit.intervals import innermost
 from tracekit.tables import Capture, Kind, Linked, WorkSource
+from tracekit.tables.columns import is_true
 from tracekit.tables.text import is_word
 from tracekit.work.attribute import INSTANCE, model_work
 from tracekit.work.known import fill_work, unknown_work
@@ -96,7 +97,7 @@ def lend_to_replays(
     Returns:
         The kernels; what was filled has source `donor`, or `annotation` where step sums completed it.
     """
-    replayed = unknown_work(kernels) & kernels["from_graph"].fillna(value=False).to_numpy(dtype=np.bool_)
+    replayed = unknown_work(kernels) & is_true(kernels, "from_graph")
     replayed &= is_word(kernels, "kind", Kind.KERNEL)
     if not replayed.any():
         return kernels

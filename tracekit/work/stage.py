@@ -9,11 +9,12 @@ import pandas as pd
 
 from tracekit.models import ModelConfig
 from tracekit.tables import Capture, Linked, QualityNote
-from tracekit.tables.text import where
+from tracekit.tables.columns import is_true
+from tracekit.tables.text import category, where, with_flag
 from tracekit.work.attribute import model_work
 from tracekit.work.config import Stored, apply_config
 from tracekit.work.identify import Traits, identify, traits
-from tracekit.work.known import flagged, unknown_work
+from tracekit.work.known import unknown_work
 from tracekit.work.replay import graph_donor, lend_to_replays
 from tracekit.work.sequence import lend_from, lend_in_trace
 from tracekit.work.slope import slope_notes
@@ -108,7 +109,7 @@ def _expected(kernels: pd.DataFrame) -> tuple[pd.DataFrame, list[QualityNote]]:
         f"an upper value; theirs are {share:.0%} of the weight bytes"
     )
     note = QualityNote("experts_expected", int(rows.sum()), text, int(kernels.loc[rows, "dur_ns"].sum()))
-    return kernels.assign(flags=flagged(kernels, rows, EXPECTED)), [note]
+    return kernels.assign(flags=with_flag(category(kernels, "flags"), rows, EXPECTED)), [note]
 
 
 def _missing(kernels: pd.DataFrame, config: ModelConfig | None, capture: Capture) -> list[QualityNote]:
@@ -123,7 +124,7 @@ def _missing(kernels: pd.DataFrame, config: ModelConfig | None, capture: Capture
     if config is not None and _keyless(kernels, unknown) > time / 2:
         text = "attention kernels have no recorded sizes, and their steps give no key lengths: record shapes, or with an annotation that sums them"
         return [QualityNote("work_unknown", int(unknown.sum()), text, time)]
-    graph = kernels["from_graph"].fillna(value=False).to_numpy(dtype=bool) & unknown
+    graph = is_true(kernels, "from_graph") & unknown
     replayed = int(kernels.loc[graph, "dur_ns"].sum())
     if replayed >= time / 2:
         way = "give --donor CAPTURE (the engine's trace of graph capture)"

@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from tracekit.tables import WorkSource
-from tracekit.tables.text import is_word
-from tracekit.work.known import TEXT, flagged
+from tracekit.tables.text import category, is_word, with_flag
+from tracekit.work.known import TEXT
 
 WINDOWED = "windowed_attention"
 # Times of one group differ by less than this factor, those of the two groups by more.
@@ -50,7 +50,7 @@ def forget_windowed(kernels: pd.DataFrame, recorded: npt.NDArray[np.bool_] | Non
         for name in TEXT
         if name.endswith("_source")
     }
-    return kernels.assign(**changed, flags=flagged(kernels, short, WINDOWED))
+    return kernels.assign(**changed, flags=with_flag(category(kernels, "flags"), short, WINDOWED))
 
 
 def _alike(kernels: pd.DataFrame) -> npt.NDArray[np.int64]:
